@@ -1,0 +1,151 @@
+"""A run's audit for people: what ran, under what, each call with what it did and what it was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+ALLOWED_SHOWN: Final = 6
+"""Allowed operations shown of one call; the file has them all."""
+REFUSED_SHOWN: Final = 50
+"""Refusals shown of one call."""
+OUTSIDE_SHOWN: Final = 20
+"""Operations outside any call that are shown."""
+TAIL_SHOWN: Final = 8
+
+Fields = Mapping[str, Any]
+
+
+def render(records: Iterable[Mapping[str, object]], path: str) -> list[str]:
+    """Return the lines of one run; `path` is its audit file."""
+    story = _Story()
+    for record in records:
+        story.take(cast("Fields", record))
+    return story.lines(path)
+
+
+class _Story:
+    def __init__(self) -> None:
+        self.run: Fields = {}
+        self.began = ""
+        self.protections: Fields = {}
+        self.exit: Fields | None = None
+        self.calls: dict[str, dict[str, Any]] = {}
+        self.outside: list[Fields] = []
+        self.notes: list[Fields] = []
+
+    def take(self, record: Fields) -> None:
+        match record.get("kind"):
+            case "run":
+                self.began = self.began or str(record["at"])
+                self.run = self.run or record
+            case "protections":
+                self.protections = record
+            case "opened":
+                self.calls[str(record["window"])] = {"opened": record, "operations": [], "closed": None}
+            case "closed":
+                call = self.calls.setdefault(
+                    str(record["window"]), {"opened": record, "operations": [], "closed": None}
+                )
+                call["closed"] = record
+            case "operation":
+                ids = [id for id in record["windows"] if id in self.calls]
+                for id in ids:
+                    self.calls[id]["operations"].append(record)
+                if not ids:
+                    self.outside.append(record)
+            case "note":
+                self.notes.append(record)
+            case "exit":
+                self.exit = record
+
+    def lines(self, path: str) -> list[str]:
+        lines = self._head(path)
+        if self.outside:
+            lines += ["", "outside of calls (start-up, between calls)"]
+            lines += _operations(self.outside, OUTSIDE_SHOWN)
+        for call in self.calls.values():
+            lines += ["", *_call(call)]
+        if self.notes:
+            lines += ["", "notes"]
+            lines += [
+                f"  {_clock(note)}  {note.get('note')}: {_plain(note.get('text', ''))}" for note in self.notes
+            ]
+        if self.exit is not None and self.exit.get("stderr"):
+            lines += ["", "the last of its stderr"]
+            lines += [f"  | {_plain(line)}" for line in self.exit["stderr"][-TAIL_SHOWN:]]
+        return lines
+
+    def _head(self, path: str) -> list[str]:
+        run = self.run
+        began = self.began.replace("T", " ").partition(".")[0]
+        lines = [f"{_plain(run.get('name', '?'))}  {began} UTC  {self._end()}"]
+        lines.append(f"  command   {_plain(' '.join(run.get('command', [])))}")
+        lines.append(f"  grant     {_plain(run.get('grant') or 'none: nothing but start-up was granted')}")
+        lines.append(f"  audit     {_plain(path)}")
+        states = self.protections.get("protections", {})
+        if states:
+            active = [name for name, state in states.items() if state == "active"]
+            lines.append(f"  tier {self.protections.get('tier', '?')}    {', '.join(active)}: active")
+            lines += [f"            {name}: {state}" for name, state in states.items() if state != "active"]
+        return lines
+
+    def _end(self) -> str:
+        if self.exit is None:
+            return "still running, or killed"
+        return f"{self.exit['seconds']} s, exit {self.exit['status']} ({_plain(self.exit['reason'])})"
+
+
+def _call(call: Mapping[str, Any]) -> list[str]:
+    opened, closed = call["opened"], call["closed"]
+    end = f"{closed['ms']} ms, {closed['how']}" if closed else "no answer"
+    if opened.get("union"):
+        end += f"; together with other tools: {_plain(opened['union'])}"
+    lines = [f"{_clock(opened)}  {_plain(opened['tool'])}  {end}"]
+    lines += [
+        f"  may {bound['need']:4} {_plain(bound['path'])}  ({bound['rule']})"
+        for bound in opened.get("bound", [])
+    ]
+    lines += _operations([each for each in call["operations"] if each["allowed"]], ALLOWED_SHOWN)
+    refused = [each for each in call["operations"] if not each["allowed"]]
+    told = closed.get("denials", []) if closed else []
+    # A denial is what was told of refused operations; those it does not cover were quiet, or came late.
+    covered = {(denial["act"], denial["object"]) for denial in told}
+    lines += _operations(
+        [each for each in refused if (each["act"], each["object"]) not in covered], REFUSED_SHOWN
+    )
+    for denial in told[:REFUSED_SHOWN]:
+        times = f", {denial['count']} times" if denial["count"] > 1 else ""
+        lines.append(f"  REFUSED   {denial['act']} {_plain(denial['object'])}  ({denial['rule']}){times}")
+        if denial["offer"]:
+            lines.append(f"            to allow it:  {' '.join(str(denial['offer']).split())}")
+    if len(told) > REFUSED_SHOWN:
+        lines.append(f"  … {len(told) - REFUSED_SHOWN} more refusals")
+    for name, count in (closed or {}).get("not_written", {}).items():
+        lines.append(f"  … and {count} times {name}")
+    return lines
+
+
+def _operations(operations: list[Fields], most: int) -> list[str]:
+    counted: dict[tuple[str, ...], int] = {}
+    for each in operations:
+        verdict = f"{each['act']:8}" if each["allowed"] else f"REFUSED   {each['act']}"
+        shared = "  (one of several calls)" if len(each["windows"]) > 1 else ""
+        key = (verdict, _plain(each["object"]), each["rule"], "  quiet" if each.get("quiet") else "", shared)
+        counted[key] = counted.get(key, 0) + 1
+    lines = [
+        f"  {verdict} {object}  ({rule}){f', {count} times' if count > 1 else ''}{quiet}{shared}"
+        for (verdict, object, rule, quiet, shared), count in list(counted.items())[:most]
+    ]
+    if len(counted) > most:
+        lines.append(f"  … {len(counted) - most} more")
+    return lines
+
+
+def _clock(record: Fields) -> str:
+    return str(record["at"]).partition("T")[2].removesuffix("Z")
+
+
+def _plain(text: object) -> str:
+    """Return `text` without what could move a terminal's cursor: the audit holds names as they are."""
+    return "".join(character if character.isprintable() else "�" for character in str(text))

@@ -1,0 +1,117 @@
+"""The broker's loop: takes each trapped call, finds its handler, answers it.
+
+Runs in the stem, whose root is the server's view and whose Landlock domain is the floor: whatever
+a handler opens or changes is bounded by both, whatever it decided.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+from typing import TYPE_CHECKING
+
+from mcpwrap.broker.calls import DIRECT, EXECS, OPENS, SOCKETS, VALUES
+from mcpwrap.broker.exec import Executions, WrongImage
+from mcpwrap.broker.listener import Listener
+from mcpwrap.broker.request import Caller
+from mcpwrap.broker.session import Session, enter_descriptors
+from mcpwrap.broker.verdict import Verdicts
+
+if TYPE_CHECKING:
+    from mcpwrap.kernel import seccomp
+    from mcpwrap.policy.compile import Policy
+    from mcpwrap.policy.page import PageReader
+
+REAP_INTERVAL_MS = 250
+"""How often parked calls whose caller died are looked for, when nothing else happens."""
+
+
+class Ended(Exception):
+    """The tree must end now; the message says why."""
+
+
+def serve(
+    listener: int,
+    *,
+    policy: Policy,
+    page: PageReader,
+    activity: memoryview,
+    records: int,
+    life: int,
+    server: int,
+    server_pidfd: int,
+    host_proc: int,
+    host_root: int,
+) -> int:
+    """Answer the server's trapped calls until it has ended; return its wait status.
+
+    `activity` is a counter of 8 bytes shared with the relay. Raises Ended when the tree must be
+    killed: the relay is gone (EOF on `life`), or an execution became another one.
+    """
+    enter_descriptors(host_proc)
+    os.umask(0)
+    ends = Listener(listener)
+    verdicts = Verdicts(policy, page, records)
+    session = Session(ends, verdicts, host_proc, host_root, policy.facts.homes)
+    dispatch = Dispatch(session, activity.cast("Q"))
+    poll = select.poll()
+    for fd in (listener, life, server_pidfd):
+        poll.register(fd, select.POLLIN)
+    while True:
+        ready = dict(poll.poll(REAP_INTERVAL_MS))
+        if life in ready:
+            raise Ended("mcpwrap is gone")
+        state = ready.get(listener, 0)
+        if state & select.POLLIN:
+            notification = ends.receive()
+            if notification is not None:
+                try:
+                    dispatch.answer(notification)
+                except WrongImage as wrong:
+                    raise Ended(str(wrong)) from wrong
+        elif state:
+            poll.unregister(listener)  # the last task under the filter is gone
+        if server_pidfd in ready:
+            return os.waitpid(server, 0)[1]
+        if not ready:
+            ends.reap()
+
+
+class Dispatch:
+    """One trapped call in, exactly one answer out."""
+
+    def __init__(self, session: Session, activity: memoryview) -> None:
+        self._session = session
+        self._activity = activity
+        self._executions = Executions(session)
+
+    def answer(self, notification: seccomp.Notification) -> None:
+        """Answer one call. Raises WrongImage; a broken pipe to the relay ends the process."""
+        ends = self._session.listener
+        caller = Caller(notification.pid, self._session.host_proc)
+        if notification.pid in self._executions.pending:
+            self._executions.verify(caller)
+        number, args, ident = notification.nr, notification.args, notification.id
+        if number in DIRECT:
+            return ends.proceed(ident)
+        self._activity[0] += 1
+        self._session.current = ident
+        self._session.verdicts.refresh()
+        try:
+            if number in OPENS:
+                return OPENS[number](self._session, ident, caller, args)
+            if number in VALUES:
+                return ends.answer(ident, VALUES[number](self._session, caller, args))
+            if number in SOCKETS:
+                return SOCKETS[number](self._session, ident, caller, args)
+            if number in EXECS:
+                self._executions.allow(caller, *EXECS[number](caller, args))
+                return ends.proceed(ident)
+            return ends.refuse(ident, errno.ENOSYS)
+        except BrokenPipeError as gone:
+            raise Ended("mcpwrap is gone") from gone
+        except OSError as error:
+            return ends.refuse(ident, error.errno or errno.EIO)
+        except ValueError:
+            return ends.refuse(ident, errno.EINVAL)

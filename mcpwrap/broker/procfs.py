@@ -1,0 +1,56 @@
+"""Which files of /proc a server may open: those of its own tree, and a short list of common ones.
+
+The procfs in the server's view is that of its pid namespace, so a number can only name a process
+of the tree, or pid 1, which is a part of mcpwrap.
+"""
+
+from __future__ import annotations
+
+from mcpwrap.operation import Decision, Need
+
+READABLE = frozenset(
+    {
+        *(
+            "cgroups",
+            "cmdline",
+            "cpuinfo",
+            "devices",
+            "diskstats",
+            "filesystems",
+            "loadavg",
+            "locks",
+            "meminfo",
+        ),
+        *("misc", "partitions", "stat", "swaps", "uptime", "version", "vmstat", "zoneinfo"),
+    }
+)
+"""Machine facts that runtimes read to size their pools; none holds data of a user."""
+
+READABLE_BELOW = ("sys/", "pressure/")
+"""Directories of /proc readable as a whole: kernel parameters (mounted read-only) and pressure."""
+
+CLOSED = frozenset({"mem", "root", "cwd", "ns", "map_files", "attr", "clear_refs", "stack"})
+"""Entries of a process that lead to memory, to other name spaces or change how it is confined."""
+
+WRITABLE = frozenset({"comm", "coredump_filter", "timerslack_ns"})
+"""Entries a process may write of itself. Not `oom_score_adj`: the sandbox set it, so that a tree that eats
+the memory dies before anything else does."""
+
+_ALLOWED = Decision(True, "proc", routine=True)
+_REFUSED = Decision(False, "proc")
+
+
+def decide(path: str, need: Need, own_process: str) -> Decision:
+    """Return the decision on the real `path` below /proc; `own_process` is the caller's number there."""
+    parts = path.split("/")[2:]
+    if not parts:
+        return _ALLOWED if need is Need.READ else _REFUSED
+    if not parts[0].isdigit():
+        rest = "/".join(parts)
+        listed = rest in READABLE or any((rest + "/").startswith(top) for top in READABLE_BELOW)
+        return _ALLOWED if need is Need.READ and listed else _REFUSED
+    if parts[0] == "1" or not CLOSED.isdisjoint(parts[1:]):
+        return _REFUSED
+    if need is Need.READ:
+        return _ALLOWED
+    return _ALLOWED if parts[0] == own_process and parts[-1] in WRITABLE else _REFUSED

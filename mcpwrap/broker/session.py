@@ -1,0 +1,173 @@
+"""What the handlers of one broker share, and the answers to names that are not in the server's view."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
+from mcpwrap.kernel import files
+from mcpwrap.operation import Decision, Need
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpwrap.broker.listener import Listener
+    from mcpwrap.broker.request import Caller
+    from mcpwrap.broker.verdict import Verdicts
+
+VIEW_DECIDES = ("/tmp", "/dev", "/proc", "/sys")
+"""Places that are the sandbox's own: what is not there is absent, whatever the host has."""
+
+
+class Session:
+    """One broker: its listener, its verdicts, its eyes.
+
+    `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
+    whether a name exists; `homes` are the home directories, whose private view decides what exists
+    there. `current` is the id of the notification being answered.
+    """
+
+    def __init__(
+        self, listener: Listener, verdicts: Verdicts, host_proc: int, host_root: int, homes: tuple[str, ...]
+    ) -> None:
+        self.listener = listener
+        self.verdicts = verdicts
+        self.resolver = Resolver()
+        self.host_proc = host_proc
+        self.host_root = host_root
+        self.homes = homes
+        self.current = 0
+
+    def require(
+        self,
+        caller: Caller,
+        act: str,
+        need: Need,
+        target: Found | Entry,
+        *,
+        written: str = "",
+        regular: bool = True,
+    ) -> None:
+        """Raise OSError EACCES unless `need` is granted on the real path of `target`; recorded either way."""
+        creating = target.stat is None
+        decision = self.verdicts.decide(
+            act,
+            need,
+            target.path,
+            written=written,
+            identity=target.identity,
+            creating=creating,
+            regular=regular,
+            errno=errno.EACCES,
+            pid=caller.pid,
+        )
+        if not decision.allowed:
+            raise failure(errno.EACCES)
+        if need is Need.WRITE and not self.listener.alive(self.current):
+            # The caller died, and its number may name another process by now: what was read is not its own.
+            raise failure(errno.ESRCH)
+
+    def require_as_written(self, caller: Caller, dirfd: int, path: bytes, found: Found) -> None:
+        """Raise OSError EACCES if a name on the way to what is written is write-protected or denied.
+
+        A link `.mcp.json -> conf.json` makes of `conf.json` what a client reads as its configuration.
+        """
+        written = os.path.normpath(self._absolute(caller, dirfd, path))
+        if written == found.path or found.stat.st_dev == self.resolver.proc_device:
+            return
+        rule = self.verdicts.effective.untouchable(
+            written, found.identity, regular=stat.S_ISREG(found.stat.st_mode)
+        )
+        if rule is not None:
+            raise self.refuse(caller, "write", Need.WRITE, written, Decision(False, rule))
+
+    def park(self, act: Callable[[], None]) -> None:
+        """Let `act`, which blocks and then answers the current notification, run beside the broker."""
+
+        def beside() -> None:
+            enter_descriptors(self.host_proc)
+            act()
+
+        self.listener.park(self.current, beside)
+
+    def refuse(
+        self,
+        caller: Caller,
+        act: str,
+        need: Need,
+        path: str,
+        decision: Decision,
+        *,
+        error: int = errno.EACCES,
+    ) -> OSError:
+        """Record a refusal that is not the policy's own and return the error to raise."""
+        self.verdicts.record(act, need, path, decision, errno=error, pid=caller.pid)
+        return failure(error)
+
+    def absent(
+        self, caller: Caller, dirfd: int, path: bytes, act: str, need: Need, *, creating: bool
+    ) -> OSError:
+        """Return the error for a name that is not in the view: forbidden if the host has it, else ENOENT.
+
+        Inside a home directory the view decides (a dotfile is absent, not forbidden): that is told
+        to the audit only, unless a private path was meant.
+        """
+        written = self._absolute(caller, dirfd, path)
+        real = self._on_host(written, creating=creating)
+        if real is None or _below(real, VIEW_DECIDES):
+            return failure(errno.ENOENT)
+        decision = self.verdicts.effective.decide(need, real, creating=creating, host=True)
+        in_home = _below(real, self.homes)
+        rule = decision.rule if not decision.allowed else "not-in-view"
+        quiet = decision.quiet or (in_home and not rule.startswith("private"))
+        error = errno.ENOENT if in_home else errno.EACCES
+        return self.refuse(caller, act, need, real, Decision(False, rule, quiet=quiet), error=error)
+
+    def _absolute(self, caller: Caller, dirfd: int, path: bytes) -> str:
+        text = os.fsdecode(path)
+        if text.startswith("/"):
+            return text
+        base = caller.directory(dirfd)
+        try:
+            return os.readlink(str(base)) + "/" + text
+        finally:
+            os.close(base)
+
+    def _on_host(self, path: str, *, creating: bool) -> str | None:
+        """Return the real host path of an existing object (for creations: existing parent, and the name)."""
+        name = ""
+        if creating:
+            path, _, name = path.rstrip("/").rpartition("/")
+        try:
+            fd = files.openat2(
+                self.host_root,
+                os.fsencode(path.lstrip("/") or "."),
+                os.O_PATH | os.O_CLOEXEC,
+                resolve=files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS,
+            )
+        except OSError:
+            return None
+        try:
+            if creating and not stat.S_ISDIR(os.fstat(fd).st_mode):
+                return None
+            real = os.readlink(str(fd))
+        finally:
+            os.close(fd)
+        return real if not name else real.rstrip("/") + "/" + name
+
+
+def enter_descriptors(host_proc: int) -> None:
+    """Make the directory of this process's own descriptors the working directory.
+
+    There the name of a descriptor is its number, the shortest way from an O_PATH descriptor to its
+    path or to a new opening of it.
+    """
+    os.fchdir(host_proc)
+    os.chdir("self/fd")
+
+
+def _below(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root + "/") for root in roots)

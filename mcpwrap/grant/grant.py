@@ -1,0 +1,122 @@
+"""A grant file as parsed: what may be done, by which tools, in which phase.
+
+Every path is absolute and normalized, every rule knows its id and the place it was written at.
+Nothing here was looked up on disk: `policy.compile` resolves names to objects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Overlap = Literal["auto", "serialize", "union"]
+
+ANY_WRITABLE = "any-writable"
+"""The `exec` rule that gives up the exec gate: what the server wrote may be executed."""
+
+EVERY_TOOL = "*"
+"""The pattern of the header whose block is added to every tool that inherits."""
+
+
+class Where(NamedTuple):
+    """A place in a file; line and column count from 1, columns in characters."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class ArgPath(NamedTuple):
+    """A path taken from the arguments of the call.
+
+    `steps`: the way to the value, `"[]"` for each item of an array: `$arg:a.b` is `("a", "b")`,
+    `$arg:items[]` is `("items", "[]")`. `tail`: literal rest that is appended to the value, empty
+    or beginning with `/`. `within`: absolute roots, at least one; the rule's own `in` roots,
+    else those of `[policy]`.
+    """
+
+    steps: tuple[str, ...]
+    tail: str
+    within: tuple[str, ...]
+
+
+class PathRule(NamedTuple):
+    """One entry of `fs_read`, `fs_write` or `fs_deny`: exactly one of `path`, `glob`, `arg`.
+
+    `path`: absolute, normalized, no trailing slash. `glob`: absolute, or beginning with `**/`
+    (anywhere); its grammar and its regular expression are in `grant.pattern`.
+    """
+
+    noun: str
+    id: str
+    text: str
+    where: Where
+    path: str | None
+    glob: str | None
+    arg: ArgPath | None
+
+
+class ExecRule(NamedTuple):
+    """One entry of `exec`.
+
+    `program`: a bare name (looked up on PATH when the plan is made), an absolute path, an absolute
+    glob (`is_glob`; each existing match is one program), or `ANY_WRITABLE`.
+    `optional`: a line of a shipped profile, which grants nothing where the program is not installed.
+    """
+
+    id: str
+    text: str
+    where: Where
+    program: str
+    optional: bool = False
+
+    @property
+    def is_glob(self) -> bool:
+        return self.program.startswith("/") and any(mark in self.program for mark in "*?")
+
+    @property
+    def is_bare(self) -> bool:
+        return "/" not in self.program and self.program != ANY_WRITABLE
+
+
+class Block(NamedTuple):
+    """The rules of one table, in file order, profiles first."""
+
+    paths: tuple[PathRule, ...] = ()
+    execs: tuple[ExecRule, ...] = ()
+
+
+class ToolGrant(NamedTuple):
+    """A `[tools.…]` table. `header` as written (the key, unquoted), `patterns` its alternatives."""
+
+    header: str
+    patterns: tuple[str, ...]
+    inherit: bool
+    block: Block
+
+
+class Grant(NamedTuple):
+    """One grant file with its profiles merged in.
+
+    `digest`: `sha256:…` over the text of the file and of every profile that was merged.
+    `command`: the beginning the command must have, None if the file names none.
+    `env`: names passed on; `set`: values for the server's environment, expanded.
+    """
+
+    file: str
+    digest: str
+    command: tuple[str, ...] | None
+    profiles: tuple[str, ...]
+    env: tuple[str, ...]
+    set: Mapping[str, str]
+    server: Block
+    quiet: Block
+    startup: Block
+    within: tuple[str, ...]
+    overlap: Overlap
+    tools: tuple[ToolGrant, ...]

@@ -1,0 +1,1 @@
+"""System calls by family: plumbing without policy. Every failure is an `OSError`."""

@@ -1,0 +1,78 @@
+"""Named limits, each with its reason beside the number."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_LINE: Final = 16 * 1024 * 1024
+"""Bytes of one JSON-RPC line. The largest line seen in 56 servers is 94,611 bytes; images and file
+contents go higher, and MCP names no limit. `--max-line` overrides."""
+
+MAX_DEPTH: Final = 200
+"""Nesting of one message that is read with certainty. RapidJSON and jsonc default to depths of this order."""
+
+MAX_HELD_CALLS: Final = 1_024
+"""Calls waiting for a window. Reading never stops (an answer may be behind), so the queue must end."""
+
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of held calls: four lines of the largest size."""
+
+HOLD_SECONDS: Final = 30.0
+"""A call of another tool waits so long for its turn, then gets an isError result that says so."""
+
+STARTUP_QUIET_SECONDS: Final = 0.3
+"""Start-up has ended when the tree opened and executed nothing for so long after its first answer."""
+
+STARTUP_LIMIT_SECONDS: Final = 30.0
+"""Start-up ends at the latest so long after the first call or answer, quiet or not."""
+
+CANCEL_DRAIN_SECONDS: Final = 2.0
+"""A cancelled call's window stays open so long for the work that is being undone."""
+
+RECORDS_PER_WINDOW: Final = 1_000
+"""Events of one window written to the audit one by one; beyond, exact counts per rule."""
+
+BOUND_VALUES_PER_CALL: Final = 256
+"""Argument values one call may bind as paths."""
+
+DIRECTORY_RENAME_ENTRIES: Final = 10_000
+"""Entries below a directory that are looked through before it may be renamed; a larger one is refused."""
+
+PROCESSES: Final = 512
+"""RLIMIT_NPROC, counted per user namespace (Linux 5.14), so of this server's tree alone. Chromium needs about 100."""
+
+DESCRIPTORS: Final = 4_096
+"""RLIMIT_NOFILE of each process of the server. The usual soft limit is 1,024; bundlers and watchers need more."""
+
+DATA_BYTES: Final = 8 * 1024**3
+"""RLIMIT_DATA of each process. RLIMIT_AS would break node and wasm, which reserve address space in terabytes."""
+
+TREE_MEMORY_BYTES: Final = 8 * 1024**3
+"""Memory of the whole tree, at most half of the machine's (a smaller machine must stay usable)."""
+
+TEMPORARY_BYTES: Final = 1024**3
+"""Size of the private /tmp, which is memory."""
+
+SHARED_MEMORY_BYTES: Final = 512 * 1024**2
+"""Size of the private /dev/shm."""
+
+TEMPORARY_INODES: Final = 262_144
+"""Files in each of the two: about 1 KiB of kernel memory a file that no size limit counts."""
+
+MEMORY_CHECK_SECONDS: Final = 0.25
+"""How often the tree's memory is looked at: a process fills at most about 1 GiB in that time."""
+
+DENIALS_TOLD: Final = 20
+"""Denials spelled out in one answer; a sweep over a tree makes thousands, and the model pays for each."""
+
+TASK_WINDOWS: Final = 64
+"""Windows kept open for tasks. A server may never end one that has no ttl; the oldest is then closed."""
+
+REMEMBERED: Final = 4_096
+"""Requests in flight that open no window, open server requests, ended tasks and request states kept in mind."""
+
+NOISE_NOTED: Final = 16
+"""Lines of no protocol noted one by one; beyond, each doubling of their number (progress tables run to thousands)."""
+
+GLANCE_BYTES: Final = 32 * 1024
+"""An answer from this size on is looked at without being parsed where that suffices; below, parsing is as cheap."""

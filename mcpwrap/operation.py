@@ -1,0 +1,79 @@
+"""The vocabulary all rooms share: operations of the server, decisions on them, denials.
+
+Paths are `str` by `os.fsdecode` (surrogateescape), so that every byte string a kernel can name
+has exactly one spelling here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Need(StrEnum):
+    """What an operation needs to be granted."""
+
+    READ = "read"
+    WRITE = "write"
+    EXEC = "exec"
+    CONNECT = "connect"
+
+
+class Operation(NamedTuple):
+    """One act of the server's process tree, as the kernel saw it.
+
+    `act` is the plain verb ("read", "write", "create", "rename", "link", "unlink", "mkdir",
+    "chmod", "exec", "connect", "lookup", ...); `object` the real path (or socket name) it
+    was aimed at; `written` the path as the server spelled it, if that differs.
+    """
+
+    act: str
+    need: Need
+    object: str
+    written: str = ""
+
+
+class Decision(NamedTuple):
+    """What the compiled policy says of one need on one object.
+
+    `rule` is the stable id of the rule that decided: a grant line such as
+    `tools."read_*".fs_read[0]`, a built-in such as `system`, `installation`, `private:.ssh`,
+    `write-protected:.git/hooks`, or `no-grant`.
+    `routine` marks what every server does (libraries, its own package): allowed and not recorded.
+    `quiet` marks a refusal that is audited and never told to the model.
+    """
+
+    allowed: bool
+    rule: str
+    routine: bool = False
+    quiet: bool = False
+
+
+class Event(NamedTuple):
+    """An operation with its decision and the call windows it is attributed to.
+
+    `windows` are the ids of all windows open at that moment: one is a certain attribution,
+    several are candidates, none means outside any call. `errno` is what a refused server got.
+    """
+
+    operation: Operation
+    decision: Decision
+    windows: tuple[str, ...] = ()
+    errno: int = 0
+    pid: int = 0
+
+
+class Denial(NamedTuple):
+    """A refused event as it is told: to the model (`sentence`), to the user (`offer`).
+
+    `sentence` never holds TOML; `offer` is the TOML line that would grant it, and empty for
+    private and write-protected paths. Both are escaped, free of control and bidi characters.
+    """
+
+    act: str
+    object: str
+    rule: str
+    tools: tuple[str, ...]
+    sentence: str
+    offer: str = ""
+    times: int = 1

@@ -1,0 +1,114 @@
+"""The decisions themselves, one function for each need, on a well-formed path that no `fs_deny` meets.
+
+Order: the server's own ground; its installation; private places; system files; write-protected
+places; then grants. `owner` is the ground's, or "none" where the user's own object is meant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwrap.operation import Decision, Need
+
+if TYPE_CHECKING:
+    from mcpwrap.policy.ground import Ground
+    from mcpwrap.policy.inforce import InForce
+
+NO_PATH: Final = Decision(False, "no-path")
+OWN: Final = frozenset(("home", "temporary", "state", "cache", "device"))
+
+_READS: Final = {name: Decision(True, name, routine=True) for name in OWN}
+_WRITES: Final = {name: Decision(True, name, routine=name == "device") for name in OWN}
+_SOCKETS: Final = ("home", "temporary", "state")
+_INSTALLATION: Final = Decision(True, "installation", routine=True)
+_SYSTEM: Final = Decision(True, "system", routine=True)
+_VIEW: Final = Decision(True, "view", routine=True)
+_COMMAND: Final = Decision(True, "command")
+_FROZEN: Final = Decision(False, "cache")
+_LOADER: Final = Decision(False, "loader")
+_WRITABLE: Final = Decision(False, "writable")
+
+
+def read(force: InForce, path: str, ground: Ground, owner: str, *, creating: bool, regular: bool) -> Decision:
+    """Decide on reading: a file's content, a directory's names."""
+    if owner in OWN:
+        return _READS[owner]
+    if ground.installation:
+        return _INSTALLATION
+    if ground.private and force.withheld(ground.private, path, Need.READ, regular=regular):
+        return force.refused(Need.READ, path, ground.private.id)
+    if ground.system:
+        return _SYSTEM
+    rule = force.read_rule(path)
+    if rule is None and not regular:
+        rule = force.parents.get(path)
+    if rule is None and not creating and path in force.born:
+        rule = next(iter(force.beside(path).values()), None)
+    if rule is not None:
+        return Decision(True, rule)
+    return _VIEW if owner == "view" else force.refused(Need.READ, path)
+
+
+def write(
+    force: InForce, path: str, ground: Ground, owner: str, *, creating: bool, regular: bool
+) -> Decision:
+    """Decide on any change of the object or of its name."""
+    if owner == "cache" and not force.startup:
+        return _FROZEN
+    if owner in OWN:
+        return _WRITES[owner]
+    if ground.private and force.withheld(ground.private, path, Need.WRITE, regular=regular):
+        return force.refused(Need.WRITE, path, ground.private.id)
+    if ground.protected and force.guarded(ground.protected, path):
+        return force.refused(Need.WRITE, path, ground.protected.id)
+    rule = force.write_rule(path, regular=regular)
+    if rule is None and creating and not regular:
+        rule = force.made_parents.get(path)
+    if rule is None and regular and (creating or path in force.born):
+        rule = next(iter(force.beside(path).values()), None)
+    return Decision(True, rule) if rule is not None else force.refused(Need.WRITE, path)
+
+
+def execute(force: InForce, path: str, ground: Ground) -> Decision:
+    """Decide on running a program."""
+    grounds, rules = force.policy.grounds, force.rules
+    if grounds.is_loader(path):
+        return _LOADER
+    if grounds.is_command(path):
+        return _COMMAND
+    if ground.private and force.withheld(ground.private, path, Need.EXEC, regular=True):
+        return force.refused(Need.EXEC, path, ground.private.id)
+    if rules.any_writable:
+        return Decision(True, rules.any_writable)
+    if _writable(ground):
+        return force.refused(Need.EXEC, path, _WRITABLE.rule)
+    if ground.owner == "cache":
+        return Decision(True, "cache")
+    rule = rules.execs.get(path)
+    if rule is None:
+        rule = next((each for regex, each in rules.exec_globs if regex.match(path)), None)
+    return Decision(True, rule) if rule is not None else force.refused(Need.EXEC, path)
+
+
+def interpret(force: InForce, interpreter: str, script: Decision) -> Decision:
+    """Decide on the interpreter of an allowed script, by the script's own decision."""
+    ground = force.policy.grounds.of(interpreter)
+    if not ground.well_formed:
+        return NO_PATH
+    if force.policy.grounds.is_loader(interpreter):
+        return _LOADER
+    if _writable(ground) and not force.rules.any_writable:
+        return _WRITABLE
+    forbidden = force.rules.denied(interpreter) or (ground.private.id if ground.private else None)
+    return Decision(False, forbidden) if forbidden else script
+
+
+def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
+    """Decide on a path socket: those on the server's own ground; no noun grants one of the host's yet."""
+    if owner in _SOCKETS:
+        return _WRITES[owner]
+    return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
+
+
+def _writable(ground: Ground) -> bool:
+    return ground.writable or ground.owner in ("home", "temporary", "state")

@@ -1,0 +1,112 @@
+"""The compiled policy as rows: what holds in each phase and for each tool, and by which rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mcpwrap.grant.grant import ANY_WRITABLE
+from mcpwrap.policy.names import DOTENV
+
+if TYPE_CHECKING:
+    from mcpwrap.grant.grant import Block, PathRule
+    from mcpwrap.policy.compile import Policy
+
+_VERBS = {"fs_read": "read", "fs_write": "write", "fs_deny": "never"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: `verb` (read, write, run, never, quiet), `what`, the rule `id`, and a `note` or none."""
+
+    verb: str
+    what: str
+    rule: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One phase or tool. `kind` is server, startup, tool, quiet, always or private."""
+
+    kind: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+def describe(policy: Policy, tools: tuple[str, ...] = ()) -> tuple[Section, ...]:
+    """Return the sections of `policy`; with `tools`, the effective grant of exactly those tools."""
+    grant = policy.grant
+    sections = [Section("always", "always there, in every phase", _always(policy))]
+    sections.append(Section("server", "start-up, calls, and between calls", _rows(policy, grant.server)))
+    if not tools:
+        sections.append(Section("startup", "until start-up has ended, besides", _rows(policy, grant.startup)))
+        sections += [
+            Section("tool", f"while {table.header} is called, besides", _rows(policy, table.block))
+            for table in policy.tools
+        ]
+    for tool in tools:
+        rows = _rows(policy, policy.tool_block(tool))
+        sections.append(Section("tool", f"while {tool} is called, besides", rows))
+    quiet = tuple(Row("quiet", row.what, row.rule, row.note) for row in _rows(policy, grant.quiet))
+    sections.append(Section("quiet", "refused, and never told to the model", quiet))
+    sections.append(Section("private", "private: reached by no rule that does not name it", _private(policy)))
+    return tuple(section for section in sections if section.rows)
+
+
+def _rows(policy: Policy, block: Block) -> tuple[Row, ...]:
+    rows = [Row(_VERBS[rule.noun], _what(rule), rule.id, _note(policy, rule)) for rule in block.paths]
+    for program in block.execs:
+        found = policy.facts.find(program.program) if program.is_bare else program.program
+        note = ""
+        if program.program == ANY_WRITABLE:
+            note = "no exec gate: what the server writes can be executed"
+        elif not program.is_glob and (found is None or policy.facts.identity(found) is None):
+            if program.optional:
+                continue
+            note = "there is no such program: the line grants nothing"
+        elif found != program.program and found is not None:
+            note = f"is {policy.facts.real(found)}"
+        rows.append(Row("run", program.program, program.id, note))
+    return tuple(rows)
+
+
+def _what(rule: PathRule) -> str:
+    if rule.arg is not None:
+        return f"{rule.text.partition(' in ')[0]} within {' or '.join(rule.arg.within)}"
+    return rule.path or rule.glob or ""
+
+
+def _note(policy: Policy, rule: PathRule) -> str:
+    if rule.path is None or rule.noun == "fs_deny":
+        return ""
+    notes = []
+    real = policy.facts.real(rule.path)
+    if real != rule.path:
+        notes.append(f"leads to {real}")
+    if rule.path in policy.floor.missing:
+        notes.append("does not exist")
+    guarded = policy.guarded(rule.path, write=rule.noun == "fs_write")
+    if guarded:
+        notes.append(f"named exactly, so granted in spite of {guarded}")
+    elif policy.guarded(real):
+        notes.append(f"not granted: it leads to what is private ({policy.guarded(real)}); name that")
+    return "; ".join(notes)
+
+
+def _always(policy: Policy) -> tuple[Row, ...]:
+    facts = policy.facts
+    rows = [Row("read", path, "system") for path in facts.system]
+    rows += [Row("read", path, "installation", "never written") for path in facts.installation]
+    rows += [Row("run", path, "command") for path in facts.programs]
+    rows += [Row("write", home, "home", "a private one, not yours") for home in dict.fromkeys(policy.homes)]
+    rows += [Row("write", path, "temporary", "private memory") for path in ("/tmp", "/dev/shm")]
+    rows.append(Row("write", facts.state, "state", "kept between runs"))
+    rows.append(Row("write", facts.cache, "cache", "read-only once start-up has ended"))
+    return tuple(rows)
+
+
+def _private(policy: Policy) -> tuple[Row, ...]:
+    rows = [Row("never", place, policy.guarded(place)) for place in sorted(set(policy.private.existing))]
+    rows.append(Row("never", DOTENV, f"private:{DOTENV}", "regular files .env, .env.* and .envrc, anywhere"))
+    return tuple(rows)

@@ -1,0 +1,181 @@
+"""The hot path: one need on one real path, decided by what is in force now, and remembered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwrap.operation import Decision, Need
+from mcpwrap.policy import decide as on
+from mcpwrap.policy.decide import NO_PATH, OWN
+from mcpwrap.policy.ground import REMEMBERED
+from mcpwrap.policy.inforce import InForce
+
+if TYPE_CHECKING:
+    from mcpwrap.policy.active import Active
+    from mcpwrap.policy.compile import Policy
+    from mcpwrap.policy.places import Identity
+
+_READ, _WRITE, _EXEC = Need.READ, Need.WRITE, Need.EXEC
+
+_ELSEWHERE: Final = Decision(False, "atomic-name")
+_NOT_THE_HOSTS: Final = ("home", "temporary", "view")
+
+
+class Effective:
+    """What may be done while one set of windows is open.
+
+    `windows` are the ids events are attributed to. Built for each publication, so building is cheap:
+    the tables of tools are merged once per set of tools, only bound paths are added here.
+    """
+
+    def __init__(self, policy: Policy, active: Active) -> None:
+        self.windows = tuple(window.id for window in active.windows)
+        self._grounds = policy.grounds
+        self._force = InForce(policy, active)
+        self._rules = self._force.rules
+        denied = self._rules.deny_identities
+        self._inodes = policy.inodes | denied if denied else policy.inodes
+        self._decided: dict[Need, dict[str, Decision]] = {need: {} for need in Need}
+        self._reads, self._writes = self._decided[_READ], self._decided[_WRITE]
+        self._others: dict[tuple[Need, str], Decision] = {}
+
+    def decide(
+        self,
+        need: Need,
+        path: str,
+        *,
+        identity: Identity | None = None,
+        creating: bool = False,
+        regular: bool = True,
+        host: bool = False,
+    ) -> Decision:
+        """Return the decision on `need` for the real `path`.
+
+        `identity`: (st_dev, st_ino) of the object there, if there is one. `creating`: nothing is there
+        and it is going to be made exclusively. `regular`: it is, or will be, a regular file. `host`:
+        the user's object at that path is meant, not what the server's private HOME or /tmp has there.
+        Total: anything strange is refused.
+        """
+        if identity is not None and identity in self._inodes:
+            return self._by_inode(need, path, identity, creating, regular, host)
+        if regular and not creating and not host:
+            cache = self._reads if need is _READ else self._writes if need is _WRITE else self._decided[need]
+            decision = cache.get(path)
+            if decision is None:
+                decision = self._decide(need, path, False, True, False)
+                if len(cache) >= REMEMBERED:
+                    cache.clear()
+                cache[path] = decision
+            return decision
+        if creating or host:
+            return self._decide(need, path, creating, regular, host)
+        decision = self._others.get((need, path))
+        if decision is None:
+            decision = self._decide(need, path, False, False, False)
+            if len(self._others) >= REMEMBERED:
+                self._others.clear()
+            self._others[need, path] = decision
+        return decision
+
+    def decide_rename(
+        self,
+        old: str,
+        new: str,
+        *,
+        identity: Identity | None = None,
+        replaced: Identity | None = None,
+        regular: bool = True,
+        exchange: bool = False,
+    ) -> tuple[tuple[str, Decision], ...]:
+        """Return the decisions on both ends of a rename, as (path, decision).
+
+        `identity`, `regular`: of the object at `old`; `replaced`: identity of what is at `new`, None if
+        nothing is. A temporary name that is granted only as an atomic writer's may be renamed onto the
+        bound file and nowhere else, and nothing onto it.
+        """
+        source = self.decide(_WRITE, old, identity=identity, regular=regular)
+        target = self.decide(_WRITE, new, identity=replaced, creating=replaced is None, regular=regular)
+        if source.allowed and self._is_temporary(old) and (exchange or new not in self._force.beside(old)):
+            source = _ELSEWHERE
+        if target.allowed and self._is_temporary(new):
+            target = _ELSEWHERE
+        return (old, source), (new, target)
+
+    def interpreter(self, script: str, interpreter: str, *, identity: Identity | None = None) -> Decision:
+        """Return whether the kernel may run `interpreter` for the `#!` line of `script`.
+
+        Allowed iff the script is, by the script's rule, for that execution only; never a loader or a
+        file the server could have written. `identity` is the script's.
+        """
+        decision = self.decide(_EXEC, script, identity=identity)
+        return on.interpret(self._force, interpreter, decision) if decision.allowed else decision
+
+    def created(self, path: str, *, directory: bool = True) -> None:
+        """Note that the tree made `path` (mkdir, or a regular file with `directory=False`).
+
+        While one of the windows open now stays open, write-protected *names* may be made and written
+        in that directory (`git init` makes `.git`, then `.git/config`), and a file that is an atomic
+        writer's temporary name may be written and removed. The broker tells it after the act succeeded.
+        """
+        if self._force.bear(path, directory=directory):
+            self._forget()
+
+    def removed(self, path: str) -> None:
+        """Note that `path` is gone (rmdir, unlink, renamed away): what comes there next is not born of it."""
+        if self._force.born.pop(path, None) is not None:
+            self._forget()
+
+    def untouchable(self, path: str, identity: Identity | None = None, *, regular: bool = True) -> str | None:
+        """Return the id of the deny, private or write-protected rule that holds for `path`, else None.
+
+        For the walk through a directory before it is renamed: asked for every entry at both places.
+        """
+        force, ground = self._force, self._grounds.of(path)
+        if not ground.well_formed:
+            return NO_PATH.rule
+        denied = self._rules.denied(path)
+        if denied is not None:
+            return denied
+        if ground.owner in OWN:
+            return None
+        if ground.private and force.withheld(ground.private, path, _WRITE, regular=regular):
+            return ground.private.id
+        if ground.protected and force.guarded(ground.protected, path):
+            return ground.protected.id
+        return force.forbidden_inode(identity, ground, write=True) if identity in self._inodes else None
+
+    def _decide(self, need: Need, path: str, creating: bool, regular: bool, host: bool) -> Decision:
+        ground = self._grounds.of(path)
+        if not ground.well_formed:
+            return NO_PATH
+        denied = self._rules.denied(path)
+        if denied is not None:
+            return self._force.refused(need, path, denied)
+        owner = "none" if host and ground.owner in _NOT_THE_HOSTS else ground.owner
+        if need is _READ:
+            return on.read(self._force, path, ground, owner, creating=creating, regular=regular)
+        if need is _WRITE:
+            return on.write(self._force, path, ground, owner, creating=creating, regular=regular)
+        if need is _EXEC:
+            return on.execute(self._force, path, ground)
+        return on.connect(self._force, path, ground, owner)
+
+    def _by_inode(
+        self, need: Need, path: str, identity: Identity, creating: bool, regular: bool, host: bool
+    ) -> Decision:
+        decision = self._decide(need, path, creating, regular, host)
+        if not decision.allowed:
+            return decision
+        rule = self._force.forbidden_inode(identity, self._grounds.of(path), write=need is _WRITE)
+        return self._force.refused(need, path, rule) if rule is not None else decision
+
+    def _is_temporary(self, path: str) -> bool:
+        """Whether `path` is granted as an atomic writer's temporary name and in no other way."""
+        if self._grounds.of(path).owner in OWN or self._force.write_rule(path, regular=True) is not None:
+            return False
+        return bool(self._force.beside(path))
+
+    def _forget(self) -> None:
+        self._reads.clear()
+        self._writes.clear()
+        self._others.clear()

@@ -1,0 +1,220 @@
+"""From a command line to a compiled policy: what `enforce`, `show` and `why` have in common.
+
+Everything here runs before the server starts, so it imports as little as it can, and starts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from mcpwrap import profiles
+from mcpwrap.errors import Error, GrantError
+from mcpwrap.grant import lookup
+from mcpwrap.grant.named import NamedPath, bindable
+from mcpwrap.grant.parse import default_grant, parse
+from mcpwrap.grant.paths import Variables
+from mcpwrap.grant.render import printable
+from mcpwrap.grant.source import MAX_BYTES, decode
+from mcpwrap.hostfacts import facts_of, kind_of
+from mcpwrap.policy.compile import compile as compile_policy
+from mcpwrap.policy.places import private_places, protected_places
+from mcpwrap.sandbox.environment import CERTIFICATES, SAFE, choose, start_environment
+from mcpwrap.sandbox.installation import Installation, installation
+
+if TYPE_CHECKING:
+    from mcpwrap.grant.grant import Grant, Overlap
+    from mcpwrap.grant.lookup import Places
+    from mcpwrap.options import Options
+    from mcpwrap.policy.compile import Policy
+    from mcpwrap.policy.facts import Facts
+
+
+class Prepared(NamedTuple):
+    """One run, decided and not yet started.
+
+    `command`: the argument vector; its program is `installation.program`. `name`: the instance name,
+    such as `pypi/mcp-server-git`. `grant_file`: the file that was read, "" if there is none;
+    `grant_path`: where it is, or would be looked for. `environment`: the server's; `withheld`: names
+    of ours that it is not given. `warnings`: lines for stderr.
+    """
+
+    grant: Grant
+    facts: Facts
+    policy: Policy
+    installation: Installation
+    command: tuple[str, ...]
+    name: str
+    places: Places
+    grant_file: str
+    grant_path: str
+    environment: Mapping[str, str]
+    withheld: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepared:
+    """Return the run that `options` ask for: its grant, the facts of this machine, the compiled policy.
+
+    `environ` is mcpwrap's own environment (default: `os.environ`). Without `options.command` the
+    command of the grant file is taken. Raises `GrantError` (78) for a grant file that cannot be
+    taken, `CommandNotFound` (127), `CannotConfine` (126), and `Error` where no command is named.
+    """
+    ours = dict(os.environ if environ is None else environ)
+    passwd_home = _passwd_home()
+    home = (
+        os.path.normpath(ours["HOME"])
+        if ours.get("HOME", "").startswith("/")
+        else passwd_home or "/nonexistent"
+    )
+    cwd = os.getcwd()
+    parent = start_environment(os.getppid())
+    command = options.command or _command_of_grant(options, home, passwd_home, cwd, ours)
+    given = choose(ours, parent, named=options.env).passed
+    found = installation(command, ours, cwd, _own_values(given))
+    name = lookup.instance_name(options.name) if options.name is not None else found.name
+    places = lookup.places(ours, home, name)
+    variables = Variables(home, passwd_home, cwd, "/tmp", places.state, places.cache, ours)
+    path = os.path.abspath(options.grant) if options.grant is not None else lookup.grant_path(places, name)
+    facts = facts_of(found, variables, places, name, path, ours)
+    warnings: tuple[str, ...] = ()
+    if options.grant is not None or os.path.lexists(path):
+        grant = load(path, variables)
+        lookup.check_command(grant, command, home)
+        lookup.check_trust(_chain(path), os.geteuid(), _written_by_servers(grant, places))
+        grant_file = path
+    else:
+        grant, warnings = _without_file(found, variables, facts, path)
+        grant_file = ""
+    if options.overlap is not None:
+        grant = grant._replace(overlap=cast("Overlap", options.overlap))
+    chosen = choose(ours, parent, named=(*options.env, *grant.env), values=grant.set)
+    policy = compile_policy(grant, facts)
+    return Prepared(
+        grant=grant,
+        facts=facts,
+        policy=policy,
+        installation=found,
+        command=tuple(command),
+        name=name,
+        places=places,
+        grant_file=grant_file,
+        grant_path=path,
+        environment=chosen.passed,
+        withheld=chosen.withheld,
+        warnings=(*warnings, *_unresolved(policy)),
+    )
+
+
+def load(file: str, variables: Variables) -> Grant:
+    """Return the grant in `file`. Raises GrantError."""
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise GrantError(f"cannot read {printable(file)}: {error.strerror}") from None
+    return parse(
+        decode(data, file),
+        file,
+        variables,
+        profiles.text,
+        is_directory=os.path.isdir,
+        read_text=_read_text,
+    )
+
+
+def _command_of_grant(
+    options: Options, home: str, passwd_home: str, cwd: str, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the command that the named grant file says it is for."""
+    path = options.grant
+    name = lookup.instance_name(options.name) if options.name is not None else "check"
+    places = lookup.places(environ, home, name)
+    if path is None and options.name is not None:
+        path = lookup.grant_path(places, name)
+    if path is None:
+        raise Error(
+            "no command, and no grant file that names one",
+            "end the line with `-- COMMAND`, or add --grant FILE",
+        )
+    variables = Variables(home, passwd_home, cwd, "/tmp", places.state, places.cache, environ)
+    command = load(path, variables).command
+    if not command:
+        raise Error(f"{printable(path)} names no command", "end the line with `-- COMMAND`")
+    return tuple(home + word[1:] if word.startswith("~/") else word for word in command)
+
+
+def _without_file(
+    found: Installation, variables: Variables, facts: Facts, path: str
+) -> tuple[Grant, tuple[str, ...]]:
+    """Return the grant of a command without a grant file, and what is to be said of it."""
+    private, protected = private_places(facts), protected_places(facts)
+    named: list[NamedPath] = []
+    for each in found.named:
+        real = os.path.realpath(each)
+        kind = kind_of(real)
+        match = next(
+            filter(None, (table.match(it) for table in (private, protected) for it in (each, real))), None
+        )
+        named.append(NamedPath(each, real, "device" if kind == "other" else kind, match.id if match else ""))
+    bound, refused = bindable(named, variables)
+    readable = (
+        f"readable: {', '.join(map(printable, bound))}"
+        if bound
+        else "no path of the command line is readable"
+    )
+    lines = [
+        f"no grant file at {printable(path)}: only start-up works; {readable}; `mcpwrap show` prints the rest"
+    ]
+    lines += [f"not granted: {printable(each)}: {reason}" for each, reason in refused]
+    grant = default_grant(variables, profiles.text, found.profiles, bound, read_text=_read_text)
+    return grant, tuple(lines)
+
+
+def _written_by_servers(grant: Grant, places: Places) -> Iterable[str]:
+    return {os.path.realpath(tree) for tree in (*lookup.writable_trees(grant), places.state, places.cache)}
+
+
+def _chain(path: str) -> list[lookup.PathStat]:
+    """Return the real file and every directory above it."""
+    chain: list[lookup.PathStat] = []
+    real = os.path.realpath(path)
+    while True:
+        found = os.lstat(real)
+        chain.append(lookup.PathStat(real, found.st_uid, found.st_mode))
+        if real == "/":
+            return chain
+        real = os.path.dirname(real)
+
+
+def _unresolved(policy: Policy) -> list[str]:
+    return [
+        f"{rule.where}: no program {printable(rule.program)} here: the line grants nothing"
+        for rule in policy.unresolved
+    ]
+
+
+def _own_values(given: Mapping[str, str]) -> list[str]:
+    """Return the values that were meant for this server: its paths may be among them."""
+    return [
+        value
+        for name, value in given.items()
+        if name not in SAFE and name not in CERTIFICATES and not name.startswith("LC_")
+    ]
+
+
+def _read_text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read(MAX_BYTES)
+    except OSError:
+        return None
+
+
+def _passwd_home() -> str:
+    try:
+        return os.path.normpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return ""

@@ -1,0 +1,119 @@
+"""What mcpwrap knows of MCP, revisions 2024-11-05 to 2026-07-28, and of its tasks extension.
+
+Methods that open a window: `tools/call`, and every request that makes the server fetch something by a name
+the client gives: `resources/read`, `resources/subscribe`, `prompts/get`, `completion/complete`, and
+whatever else is below `resources/` and `prompts/`. The lists (`resources/list`, `resources/templates/list`,
+`prompts/list`, `tools/list`) name nothing and open none, so that a client may ask for all of them at once
+while it connects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mcpwrap.protocol.jsonrpc import Names, whole
+from mcpwrap.protocol.window import Call
+
+TOOLS_CALL: Final = "tools/call"
+CANCELLED: Final = "notifications/cancelled"
+LISTEN: Final = "subscriptions/listen"
+"""Stays in flight for the whole connection (2026-07-28)."""
+
+HANDSHAKES: Final = frozenset({"initialize", "server/discover"})
+"""A successful answer to one of these says that the server is up."""
+
+CLIENT_WORK: Final = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
+"""Server requests a call may wait for. A ping is none: any server can send one at any time."""
+
+TASK_NOTICES: Final = frozenset({"notifications/tasks/status", "notifications/tasks"})
+"""Of 2025-11-25 and of the 2026-07-28 extension, which also carries the result."""
+
+TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
+
+TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
+"""Task states that are never left."""
+
+DENIALS_KEY: Final = "mcpwrap/denials"
+OUR_PREFIX: Final = "mcpwrap/"
+"""`_meta` keys only mcpwrap may write."""
+
+PARAMS: Final = Names(
+    "name", "arguments", "uri", "ref", "argument", "task", "_meta", "requestState", "inputResponses"
+)
+RESULT: Final = Names(
+    "content", "structuredContent", "isError", "_meta", "resultType", "task", "taskId", "requestState"
+)
+ERROR: Final = Names("code", "message", "data")
+
+_PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_LONGEST_MS: Final = 1e12
+"""30 years; a float takes no larger integer than 1e308."""
+_WINDOWED: Final = ("resources/", "prompts/")
+
+
+def opens_window(method: str) -> bool:
+    """Tell whether a request of this method is a call."""
+    if method == TOOLS_CALL or method == "completion/complete":
+        return True
+    return method.startswith(_WINDOWED) and not method.endswith("/list")
+
+
+def call_of(method: str, request_id: int | str, params: object) -> Call | str:
+    """Return the call these params make, or why they cannot be read as one."""
+    if params is None and method != TOOLS_CALL:
+        params = {}
+    if type(params) is not dict:
+        return "params must be an object"
+    if odd := PARAMS.odd(params):
+        return f"the key {odd[:40]!r} of params is read differently by different servers"
+    if method == TOOLS_CALL:
+        tool = params.get("name")
+        if type(tool) is not str or not tool or not whole(tool):
+            return "params.name must be the name of a tool"
+        arguments: Any = params.get("arguments")
+        if arguments is None:
+            arguments = {}
+        if type(arguments) is not dict:
+            return "params.arguments must be an object"
+    else:
+        tool = method
+        arguments = {key: value for key, value in params.items() if key != "_meta"}
+    call = Call(method, request_id, tool, arguments)
+    meta = params.get("_meta")
+    call.modern = type(meta) is dict and _PROTOCOL_VERSION in meta
+    call.wants_task = type(params.get("task")) is dict
+    state = params.get("requestState")
+    call.request_state = state if type(state) is str else None
+    return call
+
+
+def is_error(result: object) -> bool:
+    """Tell whether a result says of itself that the call failed."""
+    return type(result) is dict and result.get("isError") is True
+
+
+def is_ordinary(call: Call, result: object) -> bool:
+    """Tell whether a result is a successful, final one that names nothing mcpwrap must act upon."""
+    if type(result) is not dict or is_error(result) or created_task(call, result) is not None:
+        return False
+    if result.get("resultType", "complete") != "complete":
+        return False
+    meta = result.get("_meta")
+    return type(meta) is not dict or not any(key.startswith(OUR_PREFIX) for key in meta)
+
+
+def created_task(call: Call, result: object) -> dict[str, Any] | None:
+    """Return the task a result announces instead of the call's outcome, or None."""
+    if type(result) is not dict:
+        return None
+    task = result if result.get("resultType") == "task" else result.get("task") if call.wants_task else None
+    return task if type(task) is dict and type(task.get("taskId")) is str else None
+
+
+def ttl_seconds(task: dict[str, Any]) -> float | None:
+    """Return how long a task is kept, in seconds, or None for no end. Both revisions count milliseconds."""
+    for key in ("ttlMs", "ttl"):
+        ttl = task.get(key)
+        if (type(ttl) is int or type(ttl) is float) and ttl >= 0:
+            return min(ttl, _LONGEST_MS) / 1_000
+    return None

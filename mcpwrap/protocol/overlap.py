@@ -1,0 +1,58 @@
+"""Which calls may run together (`[policy] overlap`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcpwrap.protocol.window import Call, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+AUTO: Final = "auto"
+SERIALIZE: Final = "serialize"
+UNION: Final = "union"
+NAME_SHOWN: Final = 200
+"""Characters of a tool's name that are repeated in a text; the name itself has no limit."""
+MODES: Final = frozenset({AUTO, SERIALIZE, UNION})
+
+_YIELDING: Final = {State.WAITING: "waits for the client", State.TASK: "has become a task"}
+"""Calls nobody waits behind under `auto`: the client may need the second call to answer the first."""
+
+
+def blocker(new: Call, active: Iterable[Call], mode: str) -> Call | None:
+    """Return a call that `new` must wait for, or None.
+
+    `auto`: any call of another tool, unless it waits for the client itself or is a task. `serialize`: any at all.
+    """
+    if mode == UNION:
+        return None
+    for call in active:
+        if mode == SERIALIZE or (call.state not in _YIELDING and not _same_tool(call, new)):
+            return call
+    return None
+
+
+def union(new: Call, active: Iterable[Call]) -> str:
+    """Return why `new` runs beside calls of other tools ("" if it does not), for the audit."""
+    others = [
+        f"{call.window.id} ({call.tool[:NAME_SHOWN]}) {_YIELDING.get(call.state, 'runs (overlap = union)')}"
+        for call in active
+        if call.window is not None and not _same_tool(call, new)
+    ]
+    return "; ".join(others)
+
+
+def _same_tool(one: Call, other: Call) -> bool:
+    """Tell whether two calls have one grant. A tool may be named like a method; it is not the same."""
+    return one.tool == other.tool and one.method == other.method
+
+
+def batch_conflict(calls: list[Call], mode: str) -> str:
+    """Return why the calls of one batch cannot all be open at once, or ""."""
+    if mode == UNION or len(calls) < 2:
+        return ""
+    if mode == SERIALIZE:
+        return "its calls would run together, and the grant says overlap = serialize"
+    alike = all(_same_tool(call, calls[0]) for call in calls)
+    return "" if alike else "it calls different tools, whose grants must not be mixed"

@@ -1,0 +1,232 @@
+"""Lines of the server, on their way to the client.
+
+An answer closes its call's window before it goes on, and carries what was refused meanwhile. A response
+without a denial goes on byte for byte. What is no JSON-RPC message is noise for stderr.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwrap.limits import GLANCE_BYTES, NOISE_NOTED
+from mcpwrap.protocol import mcp, splice
+from mcpwrap.protocol.actions import Noise, Note, Reply
+from mcpwrap.protocol.annotate import annotated, annotated_error, failure, stripped
+from mcpwrap.protocol.certainty import answered_ids, doubt
+from mcpwrap.protocol.framing import stray_cr
+from mcpwrap.protocol.glance import outline
+from mcpwrap.protocol.jsonrpc import Reader, Reading, Unreadable, scan_ids, usable_id
+from mcpwrap.protocol.tasks import Tasks
+from mcpwrap.protocol.window import Call, State, Turn, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mcpwrap.operation import Denial
+    from mcpwrap.protocol.calls import Calls, Id
+    from mcpwrap.protocol.questions import Questions
+
+_LOST = "The server's answer could not be read with certainty and was withheld by mcpwrap."
+_OURS = (b"mcpwrap", b"\\u00")
+"""What may spell a key in mcpwrap's name; from a line that is not certain it cannot be taken out."""
+
+
+class ServerLines:
+    """Takes the server's lines one by one."""
+
+    def __init__(
+        self, calls: Calls, questions: Questions, lookups: Callable[[Window], Sequence[Denial]]
+    ) -> None:
+        self._calls = calls
+        self._questions = questions
+        self._tasks = Tasks(calls)
+        self._lookups = lookups
+        self._reader = Reader()
+        self._noisy = 0
+
+    def line(self, line: bytes, now: float) -> None:
+        """Take one line with its LF."""
+        if stray_cr(line):
+            self._noise(
+                line, "raw-cr", "a carriage return inside the line makes it two messages for some clients"
+            )
+            return
+        if len(line) < GLANCE_BYTES or not self._plain(line):
+            try:
+                self._parsed(self._reader.read(line), line, now)
+            except Unreadable as unreadable:
+                self._unreadable(line, unreadable)
+            except RecursionError:
+                self._unreadable(line, Unreadable("it nests too deep", deep=True))
+        self._calls.pump(now)
+
+    # Whole lines
+
+    def _plain(self, line: bytes) -> bool:
+        """Take an ordinary answer to a call that saw no denial, by its outline. False if it is none."""
+        short = outline(line)
+        if short is None:
+            return False
+        try:
+            line.decode()
+            reading = self._reader.read(short)
+        except (UnicodeDecodeError, Unreadable):
+            return False
+        message = reading.value
+        if type(message) is not dict or doubt(reading, [message]) or "method" in message:
+            return False
+        request_id = message.get("id")
+        if not usable_id(request_id) or request_id == "":
+            return False
+        call = self._calls.in_flight.get(request_id)
+        result = message.get("result")
+        if call is None or call.denials or not mcp.is_ordinary(call, result):
+            return False
+        self._calls.close(call, Turn.ANSWERED, "answered")
+        self._calls.out.append(Reply(line))
+        return True
+
+    def _parsed(self, reading: Reading, line: bytes, now: float) -> None:
+        messages = reading.value if type(reading.value) is list else [reading.value]
+        if not any(type(message) is dict and message.get("jsonrpc") == "2.0" for message in messages):
+            self._noise(line, "noise", "it is no JSON-RPC message")
+        elif why := doubt(reading, messages):
+            self._uncertain(answered_ids(reading, messages), line, why)
+        elif type(reading.value) is list:
+            self._batch(reading, line, now)
+        else:
+            text = self._message(reading.value, reading.text, now)
+            if text is not None:
+                self._calls.out.append(Reply(line if text is reading.text else text.encode()))
+
+    def _batch(self, reading: Reading, line: bytes, now: float) -> None:
+        text = reading.text
+        kept: list[str] = []
+        changed = False
+        for message, span in zip(reading.value, splice.elements(text, splice.whole_value(text)), strict=True):
+            own = span.of(text)
+            new = self._message(message, own, now)
+            changed = changed or new is not own
+            if new is not None:
+                kept.append(new.rstrip("\n"))
+        if not changed:
+            self._calls.out.append(Reply(line))
+        elif kept:
+            self._calls.out.append(Reply(("[" + ",".join(kept) + "]\n").encode()))
+
+    def _noise(self, line: bytes, kind: str, why: str) -> None:
+        self._calls.out.append(Noise(line))
+        self._noisy += 1
+        if self._noisy <= NOISE_NOTED or not self._noisy & (self._noisy - 1):
+            fields = {"bytes": len(line), "lines_so_far": self._noisy}
+            self._calls.out.append(Note(kind, f"the server's stdout: {why}", fields))
+
+    # Lines that are not certain
+
+    def _unreadable(self, line: bytes, unreadable: Unreadable) -> None:
+        """Take a line that could not be parsed. Only one too deep for us may be a message for its client."""
+        known = scan_ids(line) if unreadable.deep else []
+        if any(self._calls.is_known(request_id) for request_id in known):
+            self._uncertain(known, line, str(unreadable))
+        else:
+            self._noise(line, "noise", str(unreadable))
+
+    def _uncertain(self, ids: list[Id], line: bytes, why: str) -> None:
+        """Close every window whose id the line may answer; withhold the line if one of them saw a denial."""
+        calls = self._calls
+        if forged := [known for known in ids if known in calls.held]:
+            self._forged(forged[0])
+            return
+        closed = [calls.in_flight[known] for known in dict.fromkeys(ids) if known in calls.in_flight]
+        for known in ids:
+            calls.passing.pop(known, None)
+        fields = {"windows": len(closed)}
+        calls.out.append(Note("uncertain", f"a line of the server: {why}", fields, loud=True))
+        for call in closed:
+            calls.close(call, Turn.ANSWERED, "uncertain")
+        if any(call.denials for call in closed) or any(hint in line for hint in _OURS):
+            calls.out.extend(Reply(failure(call, _LOST, call.denials)) for call in closed)
+            if not closed:
+                self._noise(line, "noise", why)
+        else:
+            calls.out.append(Reply(line))
+
+    def _forged(self, request_id: Id) -> None:
+        text = "the server answered a call it had not been given; the answer was dropped"
+        self._calls.out.append(Note("forged", text, {"id": request_id}, loud=True))
+
+    # One message
+
+    def _message(self, message: dict[str, Any], text: str, now: float) -> str | None:
+        """Return what goes to the client for one certain message: `text` itself, a changed one, or None."""
+        text = self._without_ours(message, text)
+        if "method" in message:
+            method = message["method"]
+            if type(method) is str:
+                self._questions.asked(message)
+                if method in mcp.TASK_NOTICES:
+                    text = self._tasks.noticed(message, text)
+            return text
+        request_id = message.get("id")
+        if type(request_id) is not int and type(request_id) is not str:
+            return text
+        if request_id in self._calls.held:
+            self._forged(request_id)
+            return None
+        call = self._calls.in_flight.get(request_id)
+        if call is not None:
+            return self._answer(call, message, text, now)
+        method, task_id = self._calls.passing.pop(request_id, ("", ""))
+        if method in mcp.HANDSHAKES and "result" in message:
+            self._calls.server_is_up()
+        elif task_id:
+            text = self._tasks.answered(method, task_id, message, text)
+        return text
+
+    def _answer(self, call: Call, message: dict[str, Any], text: str, now: float) -> str:
+        """Close the call's window and return its answer, with the denials written on it."""
+        calls = self._calls
+        error = "error" in message
+        result = message.get("result")
+        task = mcp.created_task(call, result)
+        if task is not None and call.state is not State.DRAINING:
+            self._tasks.created(call, task, now)
+            return text
+        how = "answered"
+        if error or mcp.is_error(result):
+            how = "error"
+            window = call.window
+            assert window is not None
+            for denial in self._lookups(window):
+                call.deny(denial)
+        elif type(result) is dict and result.get("resultType") == "input_required":
+            how = "input_required"
+            state = result.get("requestState")
+            if type(state) is str:
+                calls.legs[state] = call
+        calls.close(call, Turn.ANSWERED, how)
+        if not call.denials:
+            return text
+        try:
+            if error:
+                return annotated_error(text, ("error",), call)
+            block = call.method == mcp.TOOLS_CALL and how != "input_required" and task is None
+            changed = annotated(text, ("result",), call, block=block)
+        except RecursionError:
+            changed = None
+        return changed if changed is not None else failure(call, _LOST, call.denials).decode()
+
+    def _without_ours(self, message: dict[str, Any], text: str) -> str:
+        """Take away `_meta` keys only mcpwrap may write: a server must not speak in its name."""
+        for outer in ("result", "params"):
+            part = message.get(outer)
+            if type(part) is not dict:
+                continue
+            inner = part.get("result")
+            for path, holder in (((outer, "_meta"), part), ((outer, "result", "_meta"), inner)):
+                meta = holder.get("_meta") if type(holder) is dict else None
+                if type(meta) is dict and any(key.startswith(mcp.OUR_PREFIX) for key in meta):
+                    text = stripped(text, path)
+                    what = "the server sent _meta keys in mcpwrap's name; they were removed"
+                    self._calls.out.append(Note("meta-removed", what, loud=True))
+        return text

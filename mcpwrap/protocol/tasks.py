@@ -1,0 +1,72 @@
+"""Calls that were answered with a task (core in 2025-11-25, an extension in 2026-07-28) and go on working.
+
+The window stays open until a task's status is one that is never left. What was refused in it is written on
+the task's outcome, wherever that travels: the answer to `tasks/result`, or inside `tasks/get` and
+`notifications/tasks`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcpwrap.protocol import mcp
+from mcpwrap.protocol.annotate import annotated, annotated_error
+from mcpwrap.protocol.bounded import Remembered
+from mcpwrap.protocol.window import Call, State, Turn
+
+if TYPE_CHECKING:
+    from mcpwrap.protocol.calls import Calls
+
+
+class Tasks:
+    """The tasks of one connection, by the id their server gave them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._by_id: Remembered[str, Call] = Remembered()
+
+    def created(self, call: Call, task: dict[str, Any], now: float) -> None:
+        """The answer to `call` announced `task`."""
+        self._by_id[task["taskId"]] = call
+        self._calls.become_task(call, mcp.ttl_seconds(task), now)
+        self._seen(task)
+
+    def answered(self, method: str, task_id: str, message: dict[str, Any], text: str) -> str:
+        """An answer to a `tasks/...` request passes: return it, with the denials if it holds the outcome."""
+        if method == "tasks/result":
+            self._end(task_id)
+            return self._on_result(text, task_id, "error" if "error" in message else "result")
+        result = message.get("result")
+        return self._on_status(text, "result", result) if type(result) is dict else text
+
+    def noticed(self, message: dict[str, Any], text: str) -> str:
+        """A status notification passes: return it, with the denials if it holds the outcome."""
+        params = message.get("params")
+        return self._on_status(text, "params", params) if type(params) is dict else text
+
+    def _on_status(self, text: str, key: str, task: dict[str, Any]) -> str:
+        self._seen(task)
+        task_id = task.get("taskId")
+        if type(task_id) is str:
+            for outcome in ("result", "error"):
+                if type(task.get(outcome)) is dict:
+                    return self._on_result(text, task_id, key, outcome)
+        return text
+
+    def _on_result(self, text: str, task_id: str, *path: str) -> str:
+        call = self._by_id.get(task_id)
+        if call is None or not call.denials:
+            return text
+        if path[-1] == "error":
+            return annotated_error(text, path, call)
+        block = call.method == mcp.TOOLS_CALL
+        return annotated(text, path, call, block=block) or text
+
+    def _seen(self, task: dict[str, Any]) -> None:
+        if task.get("status") in mcp.TERMINAL and type(task.get("taskId")) is str:
+            self._end(task["taskId"])
+
+    def _end(self, task_id: str) -> None:
+        call = self._by_id.get(task_id)
+        if call is not None and call.state is State.TASK:
+            self._calls.close(call, Turn.TASK_ENDED, "task")

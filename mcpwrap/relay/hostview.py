@@ -1,0 +1,62 @@
+"""The machine as it is outside of the sandbox: where a path of the arguments leads, and what it names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mcpwrap.limits import BOUND_VALUES_PER_CALL
+from mcpwrap.policy.active import Resolved
+
+PATH_LENGTH: Final = 4_096
+"""Characters beyond which a string of the arguments names no file (`PATH_MAX`)."""
+VALUES_DEPTH: Final = 16
+"""Nesting of arguments that is searched for paths."""
+
+
+def resolve(path: str) -> Resolved:
+    """Return what the absolute `path` leads to. Nothing is opened: a FIFO or device does nothing."""
+    real = os.path.realpath(path)
+    try:
+        mode = os.lstat(real).st_mode
+    except (OSError, ValueError):
+        return Resolved(real, "missing")
+    if stat.S_ISREG(mode):
+        return Resolved(real, "file")
+    return Resolved(real, "directory" if stat.S_ISDIR(mode) else "other")
+
+
+def named_object(text: str, home: str, cwd: str) -> str:
+    """Return the real path of the existing object that `text` names to a server in `cwd`, or ""."""
+    if not text or len(text) > PATH_LENGTH or "\0" in text or "\n" in text:
+        return ""
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    elif text == "~" or text.startswith("~/"):
+        text = home + text[1:]
+    path = os.path.join(cwd, text)
+    try:
+        return os.path.realpath(path) if os.path.lexists(path) else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def strings(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the strings of the arguments, at most `BOUND_VALUES_PER_CALL`, the outer ones first."""
+    level: list[object] = list(arguments.values())
+    left = BOUND_VALUES_PER_CALL
+    for _ in range(VALUES_DEPTH):
+        deeper: list[object] = []
+        for value in level:
+            if isinstance(value, str):
+                yield value
+                left -= 1
+                if not left:
+                    return
+            elif isinstance(value, Mapping):
+                deeper += value.values()
+            elif isinstance(value, list):
+                deeper += value
+        level = deeper

@@ -1,0 +1,110 @@
+"""Everything that is said on standard error: the server's own output, live, and mcpwrap's lines.
+
+Writing never blocks: a client that does not read its server's stderr must not stop the server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mcpwrap.relay.streams import Outbox
+
+if TYPE_CHECKING:
+    from mcpwrap.relay.streams import Sink
+
+UNREAD_BYTES: Final = 256 * 1024
+"""Kept for a client that does not read; what comes on top is dropped and counted."""
+TAIL_LINES: Final = 20
+"""Last lines of the server's stderr that are kept to be quoted."""
+TAIL_LINE_BYTES: Final = 1_000
+"""Bytes of one quoted line."""
+
+
+class Tail:
+    """The last lines of a stream, bounded whatever comes."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque(maxlen=TAIL_LINES)
+        self._begun = b""
+
+    def add(self, data: bytes) -> None:
+        # Only the last lines can matter: a flood costs no more than its end.
+        *ended, begun = data.rsplit(b"\n", TAIL_LINES + 1)
+        if ended:
+            ended[0] = (self._begun + ended[0]).rsplit(b"\n", 1)[-1]
+            self._lines.extend(line[:TAIL_LINE_BYTES] for line in ended)
+            self._begun = b""
+        self._begun = (self._begun + begun)[:TAIL_LINE_BYTES]
+
+    def lines(self) -> list[str]:
+        """Return the lines, oldest first, without control characters."""
+        lines = [*self._lines, self._begun] if self._begun else list(self._lines)
+        return [plain(line.decode("utf-8", "replace")) for line in lines[-TAIL_LINES:]]
+
+
+def plain(text: str) -> str:
+    """Return `text` without what could move a terminal's cursor or its reader's eye."""
+    return "".join(character if character.isprintable() else "�" for character in text.rstrip("\r\n"))
+
+
+class ErrorOutput:
+    """Our standard error. `sink` is None if there is none."""
+
+    def __init__(self, sink: Sink | None) -> None:
+        self.tail = Tail()
+        self.dropped = 0
+        self._box = Outbox(sink) if sink is not None else None
+        self._missing = 0
+        self._mid_line = False
+
+    @property
+    def fd(self) -> int | None:
+        return self._box.sink.fd if self._box is not None else None
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that have not been taken yet."""
+        return self._box.size if self._box is not None else 0
+
+    def server(self, data: bytes) -> None:
+        """Pass on what the server wrote, as it is, and remember its end."""
+        self.tail.add(data)
+        self._put(data)
+        self._mid_line = not data.endswith(b"\n")
+
+    def noise(self, data: bytes) -> None:
+        """Pass on what the server wrote to stdout and is no protocol; a line of its own."""
+        self._put(data if data.endswith(b"\n") else data + b"\n")
+
+    def say(self, text: str) -> None:
+        """Say one or more lines of our own, each begun with `mcpwrap: `."""
+        lines = "".join(f"mcpwrap: {line}\n" for line in text.splitlines())
+        if self._mid_line:
+            lines = "\n" + lines
+            self._mid_line = False
+        self._put(lines.encode("utf-8", "backslashreplace"))
+
+    def flush(self) -> None:
+        """Write what is kept, as far as it is taken now."""
+        if self._box is None:
+            return
+        try:
+            self._box.flush()
+            if self._missing and not self._box.size:
+                missing, self._missing = self._missing, 0
+                self._box.put(f"\nmcpwrap: {missing} bytes of stderr were not read in time\n".encode())
+        except OSError:
+            self._box = None
+
+    def _put(self, data: bytes) -> None:
+        if self._box is None:
+            return
+        if self._box.size + len(data) > UNREAD_BYTES and self._box.size:
+            self.dropped += len(data)
+            self._missing += len(data)
+            return
+        try:
+            self._box.put(data)
+        except OSError:
+            self._box = None  # Nobody will read it any more; the run goes on.

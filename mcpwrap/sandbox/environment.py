@@ -1,0 +1,98 @@
+"""Which variables the server is given: a safe list, what it was granted, and what its client added for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from mcpwrap.errors import CannotConfine
+
+SAFE = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "TZ"})
+CERTIFICATES = frozenset(
+    {
+        "AWS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+        "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+        "HTTPLIB2_CA_CERTS",
+        "NIX_SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+        "PIP_CERT",
+        "REQUESTS_CA_BUNDLE",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+    }
+)
+"""Where a company's certificate authority is to be found."""
+
+BOOKKEEPING = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
+"""A shell's own: withheld without a word."""
+
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "ash", "tcsh", "csh", "nu", "xonsh", "pwsh"}
+)
+"""What a shell exports (keys in ~/.bashrc) was meant for everything typed there, not for this server."""
+
+_FORBIDDEN = ("MCPWRAP_", "LD_")
+
+
+class Environment(NamedTuple):
+    """`passed`: the server's environment. `withheld`: names that stay behind and are worth a line on stderr."""
+
+    passed: dict[str, str]
+    withheld: tuple[str, ...]
+
+
+def choose(
+    ours: Mapping[str, str],
+    parent: Mapping[str, str] | None,
+    *,
+    named: Iterable[str] = (),
+    values: Mapping[str, str] | None = None,
+) -> Environment:
+    """Return the environment for the server.
+
+    `ours` is mcpwrap's own, `parent` what its parent was started with (None: unknown), `named` the
+    names of `env` and `--env`, `values` those of `[server.set]`, which win.
+    """
+    names = frozenset(named)
+    passed: dict[str, str] = {}
+    withheld: list[str] = []
+    for name, value in ours.items():
+        if name.startswith(_FORBIDDEN):
+            continue
+        added = parent is not None and name not in BOOKKEEPING and parent.get(name) != value
+        if name in SAFE or name in CERTIFICATES or name.startswith("LC_") or name in names or added:
+            passed[name] = value
+        elif name not in BOOKKEEPING:
+            withheld.append(name)
+    passed |= {name: value for name, value in (values or {}).items() if not name.startswith(_FORBIDDEN)}
+    return Environment(passed, tuple(sorted(withheld)))
+
+
+def refuse_loader_variables(ours: Mapping[str, str]) -> None:
+    """Raise CannotConfine if the dynamic loader was told something: then mcpwrap itself may not be what it seems."""
+    names = sorted(name for name in ours if name.startswith("LD_"))
+    if names:
+        raise CannotConfine(
+            f"{', '.join(names)} is set: code named there runs inside mcpwrap, outside of every sandbox",
+            "take it out of the client's env block; for the server alone: [server.set] cannot hold it either,\n"
+            "start the server by a script that sets it",
+        )
+
+
+def start_environment(pid: int) -> dict[str, str] | None:
+    """Return what process `pid` was started with; None where that cannot be read, or where it is a shell."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="surrogateescape") as file:
+            if file.read().strip().lstrip("-") in SHELLS:
+                return None
+        with open(f"/proc/{pid}/environ", encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError:
+        return None
+    if not text:
+        # Cleared, or overwritten by a process that writes its title there (nothing can be compared).
+        return None
+    pairs = (pair.partition("=") for pair in text.split("\0"))
+    return {name: value for name, separator, value in pairs if separator}

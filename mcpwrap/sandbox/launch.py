@@ -1,0 +1,199 @@
+"""How the kernel gets from a command to running code: PATH, `#!` lines, shims, the script argument.
+
+Only `stat` and the first bytes of files are read; nothing is run.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mcpwrap.errors import CannotConfine, CommandNotFound
+from mcpwrap.sandbox.interpreters import interpreter, script_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HEAD_BYTES: Final = 256
+"""What the kernel itself reads of a `#!` line (BINPRM_BUF_SIZE since 5.1); longer ones fail bare too."""
+
+SCRIPT_DEPTH: Final = 5
+"""Interpreters that are scripts themselves: execve gives up with ELOOP after this many."""
+
+DOWNLOADERS: Final = {
+    "npx": "npm install --prefix DIR PACKAGE, then name DIR/node_modules/.bin/COMMAND",
+    "uvx": "uv tool install PACKAGE, then name the command it installs",
+    "uv": "uv tool install PACKAGE, then name the command it installs",
+    "pipx": "pipx install PACKAGE, then name the command it installs",
+    "bunx": "bun install PACKAGE, then name node_modules/.bin/COMMAND",
+    "pnpx": "pnpm add PACKAGE, then name node_modules/.bin/COMMAND",
+}
+"""Programs that fetch the server over the network before they run it: there is no network to grant yet."""
+
+ONLY_WITH_RUN: Final = ("uv", "pipx")
+"""Of those, the ones that do so only as `uv run`, `uv tool run`, `pipx run`."""
+
+CONTAINERS: Final = ("docker", "podman", "nerdctl")
+"""Clients of a daemon: the server runs there, out of reach of a sandbox around the client."""
+
+
+class Launch(NamedTuple):
+    """What a command runs. All paths are absolute and as written: links in them are not resolved.
+
+    `files` are all that execve opens, in order: the command, `env`, interpreters; the last is native.
+    `script` is the file the last of them is given to run, `module` the `python -m` name; "" if none.
+    `arguments` are the words of the command that are the server's own.
+    """
+
+    files: tuple[str, ...]
+    script: str
+    module: str
+    arguments: tuple[str, ...]
+
+    @property
+    def interpreter(self) -> str:
+        """The native program at the end of the chain."""
+        return self.files[-1]
+
+
+def launch(command: Sequence[str], environ: Mapping[str, str], cwd: str) -> Launch:
+    """Follow `command` to the native program that will run it.
+
+    Raises CommandNotFound, and CannotConfine for commands whose server is not the process they start.
+    """
+    if not command or not command[0]:
+        raise CommandNotFound("no command after `--`", "mcpwrap [OPTIONS] -- COMMAND [ARGUMENT...]")
+    _refuse_unheld(command)
+    path = _unshimmed(find(command[0], environ, cwd), environ, cwd)
+    files = _follow(path, environ, cwd)
+    words = command[1:]
+    if len(files) > 1:
+        return Launch(files, path, "", tuple(words))
+    grammar = interpreter(path)
+    if grammar is None:
+        return Launch(files, "", "", tuple(words))
+    script, module, used = script_argument(words, grammar)
+    if script:
+        script = os.path.join(cwd, script)
+        if not os.path.exists(script):
+            raise CommandNotFound(f"`{command[0]}` is given {script!r} to run, which does not exist")
+    return Launch(files, script, module, tuple(words[used:]))
+
+
+def find(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """Return the absolute path of a program as `execvp` finds it, except that PATH entries which are
+    relative to the working directory are passed over: a repository must not choose what runs.
+
+    Raises CommandNotFound.
+    """
+    if "/" in name:
+        path = os.path.join(cwd, name)
+        if not os.path.exists(path):
+            raise CommandNotFound(f"{path!r} does not exist")
+        if not executable(path):
+            raise CommandNotFound(f"{path!r} is not an executable file")
+        return path
+    directories = [entry for entry in environ.get("PATH", os.defpath).split(":") if entry.startswith("/")]
+    for directory in directories:
+        path = os.path.join(directory, name)
+        if executable(path):
+            return path
+    raise CommandNotFound(
+        f"no program `{name}` on PATH ({':'.join(directories)})",
+        "give its absolute path: a client started from the desktop has no PATH of nvm, pyenv or your shell",
+    )
+
+
+def executable(path: str) -> bool:
+    """Whether `path` is a regular file this user may execute."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def head(path: str, size: int = HEAD_BYTES) -> bytes:
+    """Return the first bytes of a file, as many as the kernel looks at; nothing if it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _refuse_unheld(command: Sequence[str]) -> None:
+    name = os.path.basename(command[0])
+    if name in DOWNLOADERS and (name not in ONLY_WITH_RUN or "run" in command[1:3]):
+        raise CannotConfine(
+            f"`{name}` downloads the server before it runs it, and mcpwrap grants no network yet",
+            f"install it once instead: {DOWNLOADERS[name]}",
+        )
+    if name in CONTAINERS:
+        raise CannotConfine(
+            f"`{name}` only talks to a daemon that runs the server: outside of any sandbox made here",
+            "run the server's own command under mcpwrap, without the container",
+        )
+
+
+def _follow(path: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    """Return the files execve opens for `path`, itself first."""
+    files = [path]
+    for _ in range(SCRIPT_DEPTH):
+        line = head(files[-1])
+        if not line.startswith(b"#!"):
+            if line[:4] != b"\x7fELF":
+                raise CommandNotFound(
+                    f"{files[-1]!r} is neither a native program nor a script with a `#!` line"
+                )
+            return tuple(files)
+        named, _, words = os.fsdecode(line[2:].split(b"\n", 1)[0]).strip().partition(" ")
+        if not named.startswith("/"):
+            raise CommandNotFound(f"the `#!` line of {files[-1]!r} names no absolute path")
+        files.append(find(named, environ, cwd))
+        if os.path.basename(named) == "env":
+            program = _program_of_env(words)
+            if not program:
+                raise CommandNotFound(f"the `#!` line of {files[-2]!r} gives `env` no program")
+            files.append(_unshimmed(find(program, environ, cwd), environ, cwd))
+    raise CommandNotFound(f"{path!r}: its interpreters are scripts, more than {SCRIPT_DEPTH} deep")
+
+
+def _program_of_env(words: str) -> str:
+    """Return what `env [-S] [-i] [NAME=VALUE...] PROGRAM` would run."""
+    for word in words.split():
+        word = word.removeprefix("-S")
+        if word and not word.startswith("-") and "=" not in word:
+            return word
+    return ""
+
+
+def _unshimmed(path: str, environ: Mapping[str, str], cwd: str) -> str:
+    """Return the program a pyenv shim stands for, as pyenv chooses it; any other path as it is.
+
+    A shim is a shell script that runs a dozen programs to find this out, outside of any package.
+    """
+    directory, name = os.path.split(path)
+    base = os.path.dirname(directory)
+    if os.path.basename(directory) != "shims" or not os.path.isdir(os.path.join(base, "versions")):
+        return path
+    for version in _pyenv_versions(base, environ, cwd):
+        real = os.path.join(base, "versions", version, "bin", name)
+        if executable(real):
+            return real
+    elsewhere = ":".join(entry for entry in environ.get("PATH", "").split(":") if entry != directory)
+    return find(name, {**environ, "PATH": elsewhere}, cwd)
+
+
+def _pyenv_versions(base: str, environ: Mapping[str, str], cwd: str) -> list[str]:
+    if environ.get("PYENV_VERSION"):
+        words = environ["PYENV_VERSION"].split(":")
+    else:
+        files = [os.path.join(base, "version")]
+        directory = cwd
+        while directory != "/":
+            files.insert(-1, os.path.join(directory, ".python-version"))
+            directory = os.path.dirname(directory)
+        # As many bytes as a line of versions has; the nearest file wins even if it says nothing.
+        words = next((os.fsdecode(head(file)).split() for file in files if os.path.isfile(file)), [])
+    return [word for word in words if "/" not in word and not word.startswith(".")]

@@ -1,0 +1,101 @@
+"""Moves this process into namespaces of its own, as the same user; says why where that is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from mcpwrap.errors import CannotConfine
+from mcpwrap.kernel import mounts, process
+from mcpwrap.sandbox import netns
+
+FLAGS = (
+    process.CLONE_NEWUSER
+    | process.CLONE_NEWNS
+    | process.CLONE_NEWNET
+    | process.CLONE_NEWPID
+    | process.CLONE_NEWIPC
+    | process.CLONE_NEWUTS
+    | process.CLONE_NEWCGROUP
+)
+
+_APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_USERNS = "/proc/sys/user/max_user_namespaces"
+_CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
+
+
+def enter() -> None:
+    """Unshare all namespaces, map this user and group onto themselves, furnish network and mounts.
+
+    The identity map keeps what ssh, npm and git check of owners true. The next child is pid 1.
+    Needs a process with one thread. Raises CannotConfine, with the reason this machine gives.
+    """
+    uid, gid = os.getuid(), os.getgid()
+    step = "new namespaces"
+    try:
+        process.unshare(FLAGS)
+        step = "the user map of a new user namespace"
+        # Before gid_map: the kernel's condition for an unprivileged group map (user_namespaces(7)).
+        _write("setgroups", "deny")
+        _write("uid_map", f"{uid} {uid} 1")
+        _write("gid_map", f"{gid} {gid} 1")
+        step = "the loopback interface of a new network namespace"
+        netns.furnish()
+        step = "private mounts in a new mount namespace"
+        mounts.mount(None, "/", None, mounts.MS_REC | mounts.MS_PRIVATE)
+    except OSError as error:
+        raise refused(step, error) from error
+
+
+def refused(step: str, error: OSError) -> CannotConfine:
+    """Return the error for a refused step, with the reason that is most likely here and the way out."""
+    what = f"the kernel refuses {step}: {error.strerror}"
+    if _read(_APPARMOR) == "1" and error.errno in (errno.EPERM, errno.EACCES):
+        return CannotConfine(
+            f"{what} (AppArmor restricts unprivileged user namespaces)",
+            "an AppArmor profile for mcpwrap with the rule `userns,` lifts it for mcpwrap alone;\n"
+            "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 lifts it for everybody",
+        )
+    if _read(_CLONE) == "0":
+        return CannotConfine(
+            f"{what} (unprivileged user namespaces are switched off)",
+            "sudo sysctl kernel.unprivileged_userns_clone=1",
+        )
+    if error.errno == errno.ENOSPC or _read(_USERNS) == "0":
+        return CannotConfine(
+            f"{what} (no user namespace may be made here, or no further one)",
+            "sudo sysctl user.max_user_namespaces=15000",
+        )
+    if in_container():
+        return CannotConfine(
+            f"{what} (this is a container, whose seccomp or mount rules forbid it)",
+            "run mcpwrap on the host, or the container with\n"
+            "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined",
+        )
+    if error.errno == errno.EINVAL:
+        return CannotConfine(
+            f"{what} (this process has more than one thread, or the kernel lacks a namespace)",
+            "Linux 5.19 or newer with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS",
+        )
+    return CannotConfine(what, "mcpwrap doctor shows what this machine allows")
+
+
+def in_container() -> bool:
+    """Whether this looks like the inside of Docker or Podman."""
+    return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
+
+
+def _write(name: str, text: str) -> None:
+    fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,187 @@
+"""The sandbox as data: what stands where in the server's file system, and in which order it is built.
+
+A `Plan` is made from the policy's floor and what is found on the machine, before anything is changed;
+`sandbox.mounts` is its only interpreter. So a plan can be printed, compared and tested without a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mcpwrap import limits as bounds
+from mcpwrap.errors import CannotConfine
+from mcpwrap.sandbox.draft import Draft, inside
+from mcpwrap.sandbox.entries import Entry, look
+from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc, Step, Tmpfs
+
+if TYPE_CHECKING:
+    from mcpwrap.policy.compile import Floor
+    from mcpwrap.policy.facts import Facts
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+"""No terminal: the server has no controlling one, and pseudo terminals are a surface no server of the survey needs."""
+
+DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+
+PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus")
+"""Parts of /proc that act on the whole machine; read-only whatever their owner and mode."""
+
+RESOLVER = "/etc/resolv.conf"
+"""The host's would name servers that cannot be reached, and programs would wait for them."""
+
+UNMOUNTABLE = ("/proc", "/sys", "/dev", "/run/user")
+"""Never bound, whoever names them: kernel interfaces and agents' sockets."""
+
+Rights = Literal["read", "write", "private", "execute", "device"]
+"""As the parameters of `sandbox.landlock.floor`."""
+
+
+class Access(NamedTuple):
+    """One Landlock rule of the floor: `rights` on `path` (real, in the server's view) and below."""
+
+    path: str
+    rights: Rights
+
+
+class Limits(NamedTuple):
+    """Bounds on the server's tree; each has its reason in `mcpwrap.limits`. `memory` 0 = half the machine's, capped."""
+
+    processes: int = bounds.PROCESSES
+    descriptors: int = bounds.DESCRIPTORS
+    data: int = bounds.DATA_BYTES
+    memory: int = 0
+
+
+class Options(NamedTuple):
+    """What the plan needs besides floor and facts.
+
+    `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
+    `trap_reads`: hand opens that only read to the broker too. May be False only where no tool can read
+    anything but system and installation.
+    """
+
+    program: str
+    limits: Limits = Limits()
+    look: Callable[[str], Entry] = look
+    trap_reads: bool = True
+
+
+class Plan(NamedTuple):
+    """Everything the stem does, in order.
+
+    `program` is executed as written. `create` are host directories made before (0700); `steps` build
+    the view; `sealed` are mount points made read-only at the end; `access` is the Landlock floor;
+    `left_out` are (path, why) of what the floor names and the view cannot hold.
+    """
+
+    program: str
+    cwd: str
+    create: tuple[str, ...]
+    steps: tuple[Step, ...]
+    sealed: tuple[str, ...]
+    access: tuple[Access, ...]
+    left_out: tuple[tuple[str, str], ...]
+    limits: Limits
+    trap_reads: bool = True
+
+
+def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
+    """Return the plan for this floor on this machine. Reads the host's names, changes nothing.
+
+    Raises CannotConfine for a private home that is no directory, and for loops of symlinks.
+    """
+    draft = Draft(options.look, UNMOUNTABLE)
+    access: dict[Access, None] = {}
+    executable = floor.any_writable
+
+    def own(path: str, source: str = "") -> None:
+        where = draft.place(path)
+        draft.add(Bind(where, source or where, writable=True, executable=executable))
+        access[Access(where, "write")] = None
+
+    def reach(path: str, rights: Rights, *, firm: bool = False) -> None:
+        writable = rights == "write"
+        real = draft.bind(path, writable=writable, firm=firm, executable=writable and executable)
+        if real is not None:
+            access[Access(real, rights)] = None
+
+    _base(draft, executable)
+    home = draft.place(facts.state) + "/home"
+    if options.look(home).kind not in ("directory", "missing"):
+        raise CannotConfine(f"{home} is no directory: it holds the server's private home", "move it aside")
+    for path in filter(None, dict.fromkeys((facts.home, facts.passwd_home))):
+        own(path, home)
+    own(facts.state)
+    own(facts.cache)
+    # A mount point cannot be renamed away: the next run finds this same directory as the private home.
+    draft.add(Pin(home))
+    draft.add(Directory(draft.place(facts.cwd)))
+
+    names = (RESOLVER, facts.real(RESOLVER))
+    for path in facts.system:
+        if path not in names:
+            reach(path, "read")
+    for path in floor.parents:
+        reach(path, "write")
+    for path in floor.writes:
+        # What is to be made is made in its directory, and that is there.
+        if path not in floor.missing or not any(inside(path, parent) for parent in floor.parents):
+            reach(path, "write")
+    for path in floor.reads:
+        reach(path, "read")
+    # Readable and never writable, also inside a granted tree that is.
+    for path in (*facts.installation, *facts.programs):
+        reach(path, "read", firm=True)
+    for path in (*facts.programs, *floor.executables, *facts.loaders):
+        reach(path, "execute")
+    for path in (*floor.links, options.program):
+        draft.place(path)
+    for path in floor.covers:
+        draft.cover(path)
+    draft.add(File(RESOLVER, b"# mcpwrap: this server has no name server\n"))
+
+    access |= {Access(path, "private"): None for path in ("/tmp", "/dev/shm")}
+    access |= {Access(f"/dev/{name}", "device"): None for name in DEVICES}
+    access[Access(RESOLVER, "read")] = None
+    # A process may write a few things of its own there, such as its name: the broker says which.
+    access[Access("/proc", "device")] = None
+    if executable:
+        access |= {
+            Access(each.path, "execute"): None for each in list(access) if each.rights in ("write", "private")
+        }
+    steps = draft.steps()
+    return Plan(
+        program=options.program,
+        cwd=draft.place(facts.cwd),
+        create=tuple(dict.fromkeys((facts.state, home, facts.cache))),
+        steps=steps,
+        sealed=(*(step.path for step in steps if isinstance(step, Cover) and step.directory), "/"),
+        access=tuple(access),
+        left_out=tuple(draft.left_out.items()),
+        limits=options.limits,
+        trap_reads=options.trap_reads,
+    )
+
+
+def _base(draft: Draft, executable: bool) -> None:
+    """What every server has: memory for temporary files, a handful of devices, /proc."""
+    draft.add(Tmpfs("/tmp", bounds.TEMPORARY_BYTES, bounds.TEMPORARY_INODES, 0o1777, executable))
+    draft.add(Directory("/dev"))
+    for name in DEVICES:
+        draft.add(Bind(f"/dev/{name}", f"/dev/{name}", device=True, directory=False))
+    for name, target in DEVICE_LINKS.items():
+        draft.add(Link(f"/dev/{name}", target))
+    draft.add(Tmpfs("/dev/shm", bounds.SHARED_MEMORY_BYTES, bounds.TEMPORARY_INODES, 0o1777))
+    draft.add(Proc("/proc", PROC_READ_ONLY))
+
+
+def describe(plan: Plan) -> list[str]:
+    """Return the plan as lines for people, in the order it is carried out."""
+    lines = [f"make      {path} (0700, on the host)" for path in plan.create]
+    lines += [step.describe() for step in plan.steps]
+    lines += [f"seal      {path}" for path in plan.sealed]
+    lines += [f"landlock  {each.rights:8}{each.path}" for each in plan.access]
+    lines += [f"left out  {path}: {why}" for path, why in plan.left_out]
+    lines += [f"cwd       {plan.cwd}", f"exec      {plan.program}"]
+    return lines

@@ -1,0 +1,225 @@
+"""One started run: makes the relay and all it needs, and says how it went. Imported once the stem is forked."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Final
+
+from mcpwrap import __version__
+from mcpwrap.audit.journal import Journal
+from mcpwrap.audit.reader import previous_run
+from mcpwrap.audit.redact import mask_command
+from mcpwrap.audit.wider import rules_of, wider
+from mcpwrap.audit.writer import AuditWriter
+from mcpwrap.broker.verdict import decode
+from mcpwrap.errors import EXIT_FAILED, Error
+from mcpwrap.grant.render import printable
+from mcpwrap.policy.page import SIZE, PageWriter
+from mcpwrap.protocol.interposer import Interposer
+from mcpwrap.relay.calls import Calls
+from mcpwrap.relay.client import Client
+from mcpwrap.relay.relay import SIGNALS, Relay
+from mcpwrap.relay.server import Server
+from mcpwrap.relay.startup import StartupWatch
+from mcpwrap.relay.stderr import ErrorOutput
+from mcpwrap.relay.streams import client_sink
+from mcpwrap.relay.telling import Refusals
+
+if TYPE_CHECKING:
+    from mcpwrap.operation import Denial
+    from mcpwrap.options import Options
+    from mcpwrap.prepare import Prepared
+    from mcpwrap.protocol.window import Window
+    from mcpwrap.relay.server import Child
+
+STDERR: Final = 2
+WIDER_SHOWN: Final = 10
+"""Rules named in the line that says what is wider than in the last run."""
+
+
+class Session:
+    """Call `run` once."""
+
+    def __init__(
+        self, options: Options, prepared: Prepared, child: Child, page: int, activity: memoryview
+    ) -> None:
+        self._prepared = prepared
+        self._began = time.monotonic()
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        for number in SIGNALS:
+            signal.signal(number, _wake)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._output = ErrorOutput(client_sink(STDERR))
+        self._refusals = Refusals(
+            self._output, prepared.grant_file or prepared.grant_path, exists=bool(prepared.grant_file)
+        )
+        self._server = Server(child)
+        self._audit = _open_audit(prepared.places.audit)
+        self._journal = Journal(self._audit, keep_arguments=options.audit_arguments)
+        interposer = Interposer(
+            overlap=prepared.policy.overlap,
+            lookups=self._lookups,
+            max_line=options.max_line,
+        )
+        self._calls = Calls(
+            prepared.policy,
+            PageWriter(memoryview(mmap.mmap(page, SIZE))),
+            self._journal,
+            tell=interposer.denied,
+            say=self._refusals.say,
+            keep=self._refusals.keep,
+            home=prepared.facts.home,
+            cwd=prepared.facts.cwd,
+        )
+        self._relay = Relay(
+            interposer,
+            self._calls,
+            Client(),
+            self._server,
+            StartupWatch(activity),
+            self._journal,
+            self._output,
+            decode=decode,
+            started=self._on_started,
+            wake=reader,
+        )
+
+    def run(self) -> int:
+        """Return the exit status of the run."""
+        prepared = self._prepared
+        for line in prepared.warnings:
+            self._output.say(line)
+        if prepared.withheld:
+            names = ", ".join(map(printable, prepared.withheld))
+            self._output.say(f"withheld from the server's environment (--env NAME passes one): {names}")
+        self._audit.head(self._head())
+        try:
+            self._audit.flush()
+        except OSError as error:
+            self._server.end_tree()
+            raise Error(
+                f"the audit cannot be written: {error.strerror}", f"make room for {self._audit.path}"
+            ) from None
+        self._audit.start_syncing()
+        self._say_wider()
+        self._audit.prune()
+        # What lives to the end need not be looked through: a full collection costs some call 1.5 ms.
+        gc.freeze()
+        self._relay.run()
+        status = self._status()
+        self._end(status)
+        return status
+
+    def _lookups(self, window: Window) -> list[Denial]:
+        return self._calls.lookups(window)
+
+    def _on_started(self) -> None:
+        told = self._server.told
+        self._audit.write(
+            {"kind": "protections", "tier": "B", "server": told.pid, "protections": dict(told.protections)}
+        )
+        degraded = [f"{name}: {state}" for name, state in told.protections.items() if state != "active"]
+        if degraded:
+            self._output.say(f"held at tier B; {'; '.join(degraded)}")
+
+    def _head(self) -> dict[str, object]:
+        prepared = self._prepared
+        return {
+            "kind": "run",
+            "mcpwrap": __version__,
+            "pid": os.getpid(),
+            "name": prepared.name,
+            "command": list(mask_command(prepared.command)),
+            "program": prepared.installation.program,
+            "cwd": prepared.facts.cwd,
+            "grant": prepared.grant_file,
+            "digest": prepared.grant.digest,
+            "overlap": prepared.policy.overlap,
+            "rules": rules_of(prepared.grant),
+            "environment": sorted(prepared.environment),
+            "withheld": list(prepared.withheld),
+        }
+
+    def _say_wider(self) -> None:
+        last = previous_run(self._prepared.places.audit, self._audit.path)
+        added = wider(last, rules_of(self._prepared.grant)) if last else []
+        if added:
+            more = f" and {len(added) - WIDER_SHOWN} more" if len(added) > WIDER_SHOWN else ""
+            self._output.say(
+                f"wider than in the last run: {'; '.join(map(printable, added[:WIDER_SHOWN]))}{more}"
+            )
+
+    def _status(self) -> int:
+        told, relay = self._server.told, self._relay
+        if told.failed is not None:
+            failure = Error(str(told.failed["what"]), str(told.failed["way_out"]))
+            self._output.say(failure.diagnostics().replace("mcpwrap: ", ""))
+            return int(told.failed["exit_status"])
+        if told.ended:
+            self._output.say(f"the server was ended: {told.ended}")
+        if relay.traffic.fault:
+            return EXIT_FAILED
+        if told.exit_status is None:
+            if not relay.shutdown.begun:
+                self._output.say("the sandbox broke down; the server was ended")
+                return EXIT_FAILED
+            return 128 + signal.SIGKILL
+        ended_itself = not relay.shutdown.hurried and (told.exit_status or not relay.shutdown.begun)
+        if ended_itself and not relay.traffic.answered:
+            self._output.say(self._early_death())
+        return told.exit_status
+
+    def _early_death(self) -> str:
+        prepared = self._prepared
+        server = prepared.grant.server
+        return self._refusals.early_death(
+            printable(" ".join(mask_command(prepared.command))),
+            prepared.facts.home,
+            prepared.installation.named,
+            self._calls.reads,
+            {
+                "profile": prepared.installation.profiles,
+                "fs_read": [rule.text for rule in server.paths if rule.id.startswith("named.")],
+            },
+        )
+
+    def _end(self, status: int) -> None:
+        told = self._server.told
+        record: dict[str, object] = {
+            "kind": "exit",
+            "status": status,
+            "reason": told.ended
+            or self._relay.traffic.fault
+            or self._relay.shutdown.reason
+            or "the server ended",
+            "seconds": round(time.monotonic() - self._began, 1),
+        }
+        if told.failed is not None:
+            record["reason"] = told.failed["what"]
+        if counts := self._journal.counts_outside():
+            record["not_written"] = counts
+        if status and (tail := self._output.tail.lines()):
+            record["stderr"] = tail
+        if self._output.dropped:
+            record["stderr_dropped"] = self._output.dropped
+        self._audit.write(record)
+        self._audit.close()
+        self._output.flush()
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """Nothing: the number has been written to the wake-up pipe already."""
+
+
+def _open_audit(directory: str) -> AuditWriter:
+    try:
+        return AuditWriter(directory)
+    except OSError as error:
+        raise Error(
+            f"the audit cannot be written in {printable(directory)}: {error.strerror}",
+            "XDG_STATE_HOME says where audits are kept; no server runs without one",
+        ) from None

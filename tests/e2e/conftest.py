@@ -1,0 +1,31 @@
+"""Fixtures of the end-to-end tests: installed servers, or the reason there are none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.servers import Unavailable, install
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[[str], Path]:
+    """Return a function that installs a server once and skips the test, with the reason, if it cannot."""
+    refused: dict[str, str] = {}
+
+    def get(name: str) -> Path:
+        try:
+            if name not in refused:
+                return install(name)
+        except Unavailable as problem:
+            refused[name] = str(problem)
+        if os.environ.get("MCPWRAP_MUST_WORK"):
+            pytest.fail(
+                f"MCPWRAP_MUST_WORK is set, and {name} is not to be had: {refused[name]}", pytrace=False
+            )
+        pytest.skip(f"{name} is not to be had: {refused[name]}")
+
+    return get

@@ -1,0 +1,52 @@
+"""Ordinary calls of real servers answer behind mcpwrap as they do bare."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Message, Session, failed
+from tests.e2e.corpus import Row, bench, do_call, fill, launch, masked, rows
+
+pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp", "git")
+
+
+def answers(row: Row, how: str) -> tuple[list[Message], list[Message], Row, str]:
+    """Run all calls of a row; return their answers, the notifications, the filled row and the stderr."""
+    place = bench(f"ordinary-{row['name']}", row.get("setup", ""), row.get("env"))
+    row = fill(row, place.work)
+    stderr = place.work / f"stderr.{how}"
+    with Session(launch(row, place, how), env=place.env, cwd=place.work / "data", stderr=stderr) as session:
+        told = session.initialize()
+        listed = session.answer(session.request("tools/list"))
+        done = [do_call(session, call) for call in row["call"]]
+        for call, answer in zip(row["call"], done, strict=True):
+            assert re.search(call.get("expect", ""), json.dumps(answer), re.DOTALL), (call, answer)
+            assert failed(answer) == call.get("is_error", False), (call, answer, session.stderr())
+            assert "file" not in call or call["file"].endswith("new.txt") or os.path.exists(call["file"]), (
+                call
+            )
+        assert session.noise == []
+        assert session.close() == 0, session.stderr()
+    return [{"result": told}, listed, *done], session.notifications, row, session.stderr()
+
+
+@pytest.mark.parametrize("row", rows("server"), ids=lambda row: row["name"])
+def test_ordinary_calls_answer_as_bare(row: Row, installed: Callable[[str], Path]) -> None:
+    installed(row["server"])
+    bare, bare_notes, filled, _ = answers(row, "bare")
+    wrapped, wrapped_notes, _, stderr = answers(row, "mcpwrap")
+    calls = [{"tool": "initialize"}, {"tool": "tools/list"}, *filled["call"]]
+    for call, expected, got in zip(calls, bare, wrapped, strict=True):
+        if call.get("is_error"):
+            # A refused path is explained beside the server's own words.
+            assert expected["result"]["content"][0] == got["result"]["content"][0]
+            continue
+        volatile = call.get("volatile", "")
+        assert masked(got, volatile) == masked(expected, volatile), (call, stderr)
+    assert [note["method"] for note in wrapped_notes] == [note["method"] for note in bare_notes]

@@ -1,0 +1,113 @@
+"""Where a layer is not to be had, nothing is started: 126, the reason, the way out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.confined import ORDINARY, PROJECT, SECONDS, Place, as_user, place
+
+pytestmark = pytest.mark.needs("userns", "seccomp", "landlock")
+
+DOCTOR = """
+import sys
+sys.path.insert(0, {project!r})
+from tests.kernel.confined import _prepare
+_prepare({lacking!r})
+from mcpwrap.cli.doctor import run
+sys.exit(run(["--json"]))
+"""
+
+
+@pytest.fixture
+def here() -> Iterator[Place]:
+    with place() as found:
+        yield found
+
+
+def test_no_user_namespaces_is_126_with_the_sysctl_that_helps(here: Place) -> None:
+    found = here.run("print(1)", before="no user namespaces")
+    assert found.out == ""
+    assert found.status["failed"]["exit_status"] == 126
+    assert "max_user_namespaces" in found.status["failed"]["way_out"]
+
+
+def test_a_second_supervisor_is_126_and_says_so(here: Place) -> None:
+    found = here.run("print(1)", before="a listener")
+    assert found.out == ""
+    assert found.status["failed"]["exit_status"] == 126
+    assert "EBUSY" in found.status["failed"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("lacking", "layer", "tier"),
+    [("", "", "B"), ("no user namespaces", "namespaces", ""), ("a listener", "per call", "")],
+)
+def test_doctor_names_the_missing_layer(lacking: str, layer: str, tier: str) -> None:
+    code = DOCTOR.format(project=str(PROJECT), lacking=lacking)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, timeout=SECONDS, check=False, **as_user()
+    )
+    report = json.loads(done.stdout)
+    assert report["tier"] == tier
+    assert done.returncode == (0 if tier else 126), done.stderr
+    missing = {each["name"]: each for each in report["protections"] if each["state"] == "unavailable"}
+    assert not layer or (missing[layer]["reason"] and missing[layer]["fix"])
+    assert bool(missing) is bool(layer)
+
+
+SETTLE = """
+import json, os, sys
+sys.path.insert(0, {project!r})
+from mcpwrap.errors import CannotConfine
+from mcpwrap.sandbox import identity
+try:
+    identity.settle(os.environ)
+except CannotConfine as refused:
+    sys.exit(refused.diagnostics())
+os.open("/proc/self/mem", os.O_RDONLY)
+print(json.dumps([os.getresuid(), os.getresgid(), os.getgroups(), os.environ["HOME"]]))
+"""
+
+
+def _settle(cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    code = SETTLE.format(project=str(PROJECT))
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.run(command, cwd=cwd, capture_output=True, timeout=SECONDS, check=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it gives root up")
+def test_root_becomes_the_owner_of_the_working_directory() -> None:
+    import pwd
+
+    user = next(
+        (each for each in pwd.getpwall() if each.pw_uid >= 1000 and each.pw_gid and each.pw_uid < 60000), None
+    )
+    if user is None:
+        pytest.skip("no ordinary user on this machine")
+    with place() as here:
+        os.chown(here.home, user.pw_uid, user.pw_gid)
+        found = json.loads(_settle(here.home).stdout)
+    assert found == [[user.pw_uid] * 3, [user.pw_gid] * 3, [], user.pw_dir]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_in_a_directory_of_roots_is_refused() -> None:
+    done = _settle(Path("/"))
+    assert done.returncode
+    assert b"no server is ever run as root" in done.stderr
+
+
+def test_an_ordinary_user_stays_who_he_is(here: Place) -> None:
+    code = SETTLE.format(project=str(PROJECT))
+    here.own()
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, timeout=SECONDS, check=True, **as_user()
+    )
+    assert json.loads(done.stdout)[0] == [os.geteuid() or ORDINARY] * 3

@@ -1,0 +1,237 @@
+"""Whole conversations: chunks do not matter, bytes are kept, windows are kept apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpwrap.operation import Denial
+from mcpwrap.protocol.actions import Action, Closed, Forward, Noise, Opened, Reply
+from mcpwrap.protocol.interposer import Interposer
+
+IDS = st.one_of(st.integers(0, 5), st.sampled_from(["0", "1", "a"]))
+ODD_IDS = st.one_of(IDS, st.sampled_from([None, 1.0, True, 2**60]))
+TOOLS = st.sampled_from(["read", "write", "ask"])
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _dump(message: object) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _message(**members: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", **members}
+
+
+def _call(request_id: object, tool: str, arguments: object) -> dict[str, object]:
+    return _message(id=request_id, method="tools/call", params={"name": tool, "arguments": arguments})
+
+
+CALLS = st.builds(
+    _call, ODD_IDS, TOOLS, st.one_of(JSON, st.dictionaries(st.text(max_size=3), JSON, max_size=2))
+)
+CLIENT = st.one_of(
+    CALLS,
+    st.builds(
+        lambda i, m: _message(id=i, method=m), ODD_IDS, st.sampled_from(["ping", "initialize", "tools/list"])
+    ),
+    st.builds(lambda i: _message(id=i, method="resources/read", params={"uri": "x"}), IDS),
+    st.builds(lambda i: _message(method="notifications/cancelled", params={"requestId": i}), ODD_IDS),
+    st.builds(lambda i: _message(id=i, result={}), IDS),
+    st.lists(CALLS, max_size=3),
+    JSON,
+)
+RESULTS = st.one_of(
+    st.just({"content": []}),
+    st.just({"content": [{"type": "text", "text": "x" * 300}], "isError": False}),
+    st.just({"isError": True}),
+    st.just({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": 5_000}),
+    st.just({"resultType": "input_required", "requestState": "s"}),
+    st.just({"_meta": {"mcpwrap/denials": []}}),
+    JSON,
+)
+ANSWERS = st.builds(lambda i, r: _message(id=i, result=r), ODD_IDS, RESULTS)
+SERVER = st.one_of(
+    ANSWERS,
+    st.builds(lambda i: _message(id=i, error={"code": 1, "message": "m"}), ODD_IDS),
+    st.builds(lambda i, m: _message(id=i, method=m), ODD_IDS, st.sampled_from(["ping", "roots/list"])),
+    st.just(_message(method="notifications/tasks", params={"taskId": "t", "status": "completed"})),
+    st.lists(ANSWERS, max_size=3),
+    JSON,
+)
+GARBAGE = st.one_of(
+    st.binary(max_size=20),
+    st.sampled_from(
+        [
+            b'{"jsonrpc":"2.0","id":1,"id":2,"result":{}}\n',
+            b'{"jsonrpc":"2.0","id":1,"ID":1,"result":{}}\n',
+            b'{"id":1,"Method":"tools/call","params":{"name":"read"}}\n',
+            b'{"jsonrpc":"2.0","id":1,"result":{}}\r{"jsonrpc":"2.0","id":2,"result":{}}\n',
+            b'{"jsonrpc":"2.0","id":1,"result":"\xff"}\n',
+        ]
+    ),
+)
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("client"), st.one_of(CLIENT.map(_dump), CLIENT.map(_dump), GARBAGE)),
+        st.tuples(st.just("server"), st.one_of(SERVER.map(_dump), SERVER.map(_dump), GARBAGE)),
+        st.tuples(st.just("wait"), st.sampled_from([0.5, 2.0, 31.0])),
+        st.tuples(st.just("quiet"), st.just(0)),
+        st.tuples(st.just("denied"), st.sampled_from(["w1", "w2", "w3"])),
+    ),
+    max_size=25,
+)
+MODES = st.sampled_from(["auto", "serialize", "union"])
+DENIAL = Denial("read", "/x", "no-grant", ("read",), "read of /x refused")
+
+
+class Run:
+    """One conversation; `cut` splits what a side writes into chunks."""
+
+    def __init__(self, mode: str, *, startup: bool, cut: Any = lambda data: [data]) -> None:
+        self.interposer = Interposer(overlap=mode, lookups=lambda _: (DENIAL,), startup=startup)
+        self.cut = cut
+        self.now = 0.0
+        self.actions: list[Action] = []
+
+    def play(self, events: list[tuple[str, Any]]) -> list[Action]:
+        for kind, what in events:
+            self.event(kind, what)
+        self.actions += self.interposer.client_eof(self.now)
+        self.actions += self.interposer.server_eof(self.now)
+        assert self.interposer.deadline() is None
+        return self.actions
+
+    def event(self, kind: str, what: Any) -> None:
+        if kind == "client":
+            for chunk in self.cut(what):
+                self.actions += self.interposer.from_client(chunk, self.now)
+        elif kind == "server":
+            for chunk in self.cut(what):
+                self.actions += self.interposer.from_server(chunk, self.now)
+        elif kind == "wait":
+            self.now += what
+            self.actions += self.interposer.tick(self.now)
+            deadline = self.interposer.deadline()
+            assert deadline is None or deadline > self.now
+        elif kind == "quiet":
+            self.actions += self.interposer.startup_quiet(self.now)
+        else:
+            self.interposer.denied((what,), DENIAL)
+
+
+@settings(max_examples=300)
+@given(EVENTS, MODES, st.booleans(), st.integers(1, 9))
+def test_any_chunking_gives_the_same_actions(
+    events: list[tuple[str, Any]], mode: str, startup: bool, size: int
+) -> None:
+    def cut(data: bytes) -> list[bytes]:
+        return [data[at : at + size] for at in range(0, len(data), size)]
+
+    assert Run(mode, startup=startup).play(events) == Run(mode, startup=startup, cut=cut).play(events)
+
+
+@settings(max_examples=300)
+@given(EVENTS, MODES, st.booleans())
+def test_windows_open_once_close_once_and_are_kept_apart(
+    events: list[tuple[str, Any]], mode: str, startup: bool
+) -> None:
+    active: dict[str, Opened] = {}
+    seen: set[str] = set()
+    waiting_for_bytes: set[str] = set()
+    for action in Run(mode, startup=startup).play(events):
+        if isinstance(action, Opened):
+            window = action.window
+            assert window.id not in seen
+            others = [other.window for other in active.values()]
+            if mode == "serialize":
+                assert all(other.id in waiting_for_bytes for other in others)
+            strangers = [other.id for other in others if other.tool != window.tool]
+            assert [part.split()[0] for part in window.union.split("; ") if part] == strangers
+            if mode == "auto":
+                assert "runs" not in window.union
+            seen.add(window.id)
+            active[window.id] = action
+            waiting_for_bytes.add(window.id)
+        elif isinstance(action, Forward):
+            assert set(action.windows) == (waiting_for_bytes if action.windows else set())
+            waiting_for_bytes -= set(action.windows)
+        elif isinstance(action, Closed):
+            del active[action.window.id]
+    assert not active
+
+
+@settings(max_examples=300)
+@given(EVENTS, MODES, st.booleans())
+def test_bytes_are_kept_and_nothing_is_said_twice(
+    events: list[tuple[str, Any]], mode: str, startup: bool
+) -> None:
+    quiet = [event for event in events if event[0] != "denied"]
+    run = Run(mode, startup=startup)
+    run.interposer._server._lookups = lambda _: ()
+    actions = run.play(quiet)
+    from_client = b"".join(what for kind, what in quiet if kind == "client").split(b"\n")
+    from_server = b"".join(what for kind, what in quiet if kind == "server").split(b"\n")
+    for action in actions:
+        if isinstance(action, Forward):
+            from_client.remove(action.data.removesuffix(b"\n"))
+        elif isinstance(action, Noise):
+            from_server.remove(action.data.removesuffix(b"\n"))
+        elif isinstance(action, Reply):
+            text = action.data.removesuffix(b"\n")
+            if text in from_server:
+                from_server.remove(text)
+            else:
+                assert _is_ours(text), text
+
+
+def _is_ours(text: bytes) -> bool:
+    """Tell whether a reply was written by mcpwrap, or is a server's without a forged part."""
+    message = json.loads(text)
+    if isinstance(message, list):
+        return True
+    said = json.dumps(message.get("error") or message.get("result"))
+    return "mcpwrap" in said or message["result"].get("_meta") == {}
+
+
+@settings(max_examples=200)
+@given(EVENTS, MODES)
+def test_looking_at_outlines_does_what_parsing_does(events: list[tuple[str, Any]], mode: str) -> None:
+    with patch("mcpwrap.protocol.server.GLANCE_BYTES", 1 << 40):
+        parsed = Run(mode, startup=False).play(events)
+    with (
+        patch("mcpwrap.protocol.server.GLANCE_BYTES", 0),
+        patch("mcpwrap.protocol.glance.CUT_BYTES", 2),
+        patch("mcpwrap.protocol.glance._DENSE_BYTES", 0),
+    ):
+        assert Run(mode, startup=False).play(events) == parsed
+
+
+@given(st.dictionaries(st.text(max_size=4), JSON, max_size=3), st.lists(JSON, max_size=3), st.booleans())
+def test_an_annotated_answer_differs_by_the_annotation_only(
+    fields: dict[str, Any], content: list[Any], spaced: bool
+) -> None:
+    result = {key: value for key, value in fields.items() if key.isalpha()} | {"content": content}
+    separators = (" ,\t", " : ") if spaced else (",", ":")
+    message = _message(id=1, result=result)
+    run = Run("auto", startup=False)
+    run.event("client", _dump(_call(1, "read", {})))
+    run.event("denied", "w1")
+    run.event("server", json.dumps(message, separators=separators).encode() + b"\n")
+    reply = run.actions[-1]
+    assert isinstance(reply, Reply)
+    got = json.loads(reply.data)
+    block = got["result"]["content"].pop()
+    assert DENIAL.sentence in block["text"]
+    assert got["result"].pop("_meta")["mcpwrap/denials"][0]["object"] == "/x"
+    assert json.dumps(got) == json.dumps(message)

@@ -1,0 +1,103 @@
+"""What `mcpwrap audit` prints, line by line."""
+
+from __future__ import annotations
+
+from mcpwrap.audit.text import render
+from mcpwrap.audit.wider import wider
+
+AT = "2026-11-30T18:17:57.707Z"
+
+
+def at(kind: str, **fields: object) -> dict[str, object]:
+    return {"v": 1, "at": AT, "kind": kind, **fields}
+
+
+RUN = at("run", name="pypi/x", command=["x", "--a"], grant="/g.toml", rules=[])
+OPENED = at(
+    "opened",
+    window="w1",
+    tool="read",
+    bound=[{"need": "read", "path": "/w/a", "kind": "file", "rule": "tools.read.fs_read[0]"}],
+)
+
+
+def operation(object: str, allowed: bool, *windows: str, **fields: object) -> dict[str, object]:
+    rule = "tools.read.fs_read[0]" if allowed else "no-grant"
+    return at(
+        "operation", windows=list(windows), act="read", object=object, allowed=allowed, rule=rule, **fields
+    )
+
+
+def test_a_run_reads_as_a_story() -> None:
+    denial = {
+        "act": "read",
+        "object": "/w/b",
+        "rule": "no-grant",
+        "count": 2,
+        "sentence": "…",
+        "offer": '[tools.read]\nfs_read = ["/w/b"]',
+    }
+    lines = render(
+        [
+            RUN,
+            at("protections", tier="B", protections={"files": "active", "memory": "degraded: no cgroup"}),
+            operation("/usr/bin/x", True),
+            OPENED,
+            operation("/w/a", True, "w1"),
+            operation("/w/a", True, "w1"),
+            operation("/w/b", False, "w1"),
+            operation("/w/c", False, "w1", quiet=True),
+            at(
+                "closed",
+                window="w1",
+                tool="read",
+                how="error",
+                ms=2.5,
+                denials=[denial],
+                not_written={"allowed x": 7},
+            ),
+            at("note", note="forged", text="an answer nobody asked for"),
+            at("exit", status=1, reason="the server ended", seconds=1.5, stderr=["Traceback", "\x1b[31mred"]),
+        ],
+        "/audit.jsonl",
+    )
+    assert lines == [
+        "pypi/x  2026-11-30 18:17:57 UTC  1.5 s, exit 1 (the server ended)",
+        "  command   x --a",
+        "  grant     /g.toml",
+        "  audit     /audit.jsonl",
+        "  tier B    files: active",
+        "            memory: degraded: no cgroup",
+        "",
+        "outside of calls (start-up, between calls)",
+        "  read     /usr/bin/x  (tools.read.fs_read[0])",
+        "",
+        "18:17:57.707  read  2.5 ms, error",
+        "  may read /w/a  (tools.read.fs_read[0])",
+        "  read     /w/a  (tools.read.fs_read[0]), 2 times",
+        "  REFUSED   read /w/c  (no-grant)  quiet",
+        "  REFUSED   read /w/b  (no-grant), 2 times",
+        '            to allow it:  [tools.read] fs_read = ["/w/b"]',
+        "  … and 7 times allowed x",
+        "",
+        "notes",
+        "  18:17:57.707  forged: an answer nobody asked for",
+        "",
+        "the last of its stderr",
+        "  | Traceback",
+        "  | �[31mred",
+    ]
+
+
+def test_a_run_that_was_killed_says_so() -> None:
+    lines = render([RUN, OPENED], "/a")
+    assert lines[0].endswith("still running, or killed")
+    assert lines[-2] == "18:17:57.707  read  no answer"
+
+
+def test_what_is_wider_than_in_the_last_run_is_named() -> None:
+    last = {"rules": ["server.fs_read ~/a", "policy.within ~/w"]}
+    now = ["server.fs_read ~/a", "server.fs_read ~/b", "policy.within ~/w", "policy.overlap union"]
+    assert wider(last, now) == ["server.fs_read ~/b", "policy.overlap union"]
+    assert wider(last, ["server.fs_read ~/a", "policy.overlap serialize"]) == []
+    assert wider({}, now) == []

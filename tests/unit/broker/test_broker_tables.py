@@ -1,0 +1,118 @@
+"""The broker's tables: every trapped call has one handler, and the pure decisions are exact."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpwrap.broker import calls, connect, procfs
+from mcpwrap.broker.request import as_int
+from mcpwrap.broker.verdict import decode, encode
+from mcpwrap.kernel.numbers import NR
+from mcpwrap.operation import Decision, Event, Need, Operation
+from mcpwrap.sandbox import seccomp
+
+
+def test_every_trapped_call_has_exactly_one_handler() -> None:
+    tables = [set(calls.OPENS), set(calls.VALUES), set(calls.SOCKETS), set(calls.EXECS), set(calls.DIRECT)]
+    handled = set().union(*tables)
+    assert sum(map(len, tables)) == len(handled)
+    assert handled == {NR[name] for name in seccomp.TRAPPED if name in NR}
+
+
+@pytest.mark.parametrize(
+    ("path", "need", "allowed"),
+    [
+        ("/proc", Need.READ, True),
+        ("/proc/7/status", Need.READ, True),
+        ("/proc/7/comm", Need.WRITE, True),
+        ("/proc/8/comm", Need.WRITE, False),
+        ("/proc/7/oom_score_adj", Need.WRITE, False),
+        ("/proc/7/uid_map", Need.WRITE, False),
+        ("/proc/1/environ", Need.READ, False),
+        ("/proc/1/maps", Need.READ, False),
+        ("/proc/7/mem", Need.READ, False),
+        ("/proc/7/mem", Need.WRITE, False),
+        ("/proc/7/task/9/mem", Need.READ, False),
+        ("/proc/8/root/etc/passwd", Need.READ, False),
+        ("/proc/8/cwd", Need.READ, False),
+        ("/proc/meminfo", Need.READ, True),
+        ("/proc/meminfo", Need.WRITE, False),
+        ("/proc/kcore", Need.READ, False),
+        ("/proc/kallsyms", Need.READ, False),
+        ("/proc/sysrq-trigger", Need.WRITE, False),
+        ("/proc/sys/kernel/osrelease", Need.READ, True),
+        ("/proc/sys/kernel/core_pattern", Need.WRITE, False),
+    ],
+)
+def test_proc_is_open_to_the_tree_itself_and_a_few_machine_facts(path: str, need: Need, allowed: bool) -> None:
+    assert procfs.decide(path, need, "7").allowed is allowed
+
+
+@given(st.text(max_size=50), st.text(max_size=50), st.booleans(), st.lists(st.text(max_size=5), max_size=4))
+def test_an_event_survives_the_pipe(path: str, written: str, allowed: bool, windows: list[str]) -> None:
+    event = Event(
+        Operation("read", Need.READ, path, written), Decision(allowed, "rule", quiet=allowed), tuple(windows), 13, 7
+    )
+    line = encode(event)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode(line) == event
+
+
+def test_a_path_that_is_no_text_survives_the_pipe() -> None:
+    event = Event(Operation("read", Need.READ, "/\udcff\udc80", ""), Decision(False, "no-grant"))
+    assert decode(encode(event)) == event
+
+
+@pytest.mark.parametrize(
+    ("value", "number"), [(0xFFFFFF9C, -100), (0xFFFFFFFFFFFFFF9C, -100), (5, 5), (1 << 32, 0), (0x7FFFFFFF, 2**31 - 1)]
+)
+def test_an_int_argument_is_what_the_kernel_takes_it_for(value: int, number: int) -> None:
+    assert as_int(value) == number
+
+
+INET, INET6 = 2, 10
+
+
+def _v4(host: str, port: int = 80) -> bytes:
+    return struct.pack("=H", INET) + struct.pack(">H", port) + bytes(map(int, host.split("."))) + bytes(8)
+
+
+def _v6(host: bytes, port: int = 80) -> bytes:
+    return struct.pack("=H", INET6) + struct.pack(">H", port) + bytes(4) + host + bytes(4)
+
+
+@pytest.mark.parametrize(
+    ("raw", "family", "inside", "spelled"),
+    [
+        (_v4("127.0.0.1"), INET, True, "127.0.0.1:80"),
+        (_v4("127.255.1.2", 8199), INET, True, "127.255.1.2:8199"),
+        (_v4("0.0.0.0"), INET, True, "0.0.0.0:80"),
+        (_v4("128.0.0.1"), INET, False, "128.0.0.1:80"),
+        (_v4("169.254.169.254"), INET, False, "169.254.169.254:80"),
+        (_v6(bytes(15) + b"\1"), INET6, True, "[0000:0000:0000:0000:0000:0000:0000:0001]:80"),
+        (_v6(bytes(10) + b"\xff\xff\x0a\x00\x00\x01"), INET6, False, "10.0.0.1:80"),
+        (_v6(b"\xfe\x80" + bytes(14)), INET6, False, "[fe80:0000:0000:0000:0000:0000:0000:0000]:80"),
+    ],
+)
+def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, spelled: str) -> None:
+    host, port = connect._internet(raw, family)
+    assert connect._loopback(host) is inside
+    assert connect._spell(host, port) == spelled
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        (b"\1\0/tmp/s\0junk", b"/tmp/s"),
+        (b"\1\0", None),
+        (b"\1\0\0abstract", None),
+        (_v4("127.0.0.1"), None),
+    ],
+)
+def test_a_path_socket_is_told_from_an_abstract_one(raw: bytes, path: bytes | None) -> None:
+    assert connect._unix_path(raw) == path

@@ -1,0 +1,121 @@
+"""`show` and `why` on a real grant file: what they print and how they exit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcpwrap.cli import show, why
+from mcpwrap.cli.arguments import UsageError
+from mcpwrap.errors import GrantError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GRANT = """
+[policy]
+within = ["~/work"]
+[tools.read_file]
+fs_read = ["$arg:path"]
+[tools.other]
+fs_write = ["~/work/out"]
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    home = tmp_path / "home"
+    for name in ("work/out", ".ssh"):
+        (home / name).mkdir(parents=True)
+    (home / "work" / "a").touch()
+    (home / ".ssh" / "id").touch()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(home / "work")
+    (tmp_path / "grant.toml").write_text(GRANT)
+    return ["--grant", str(tmp_path / "grant.toml"), "--", sys.executable, "-c", "0"]
+
+
+@pytest.fixture(autouse=True)
+def trusted_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The directory of a test run is below /tmp, which others may write.
+    monkeypatch.setattr("mcpwrap.grant.lookup.check_trust", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "said"),
+    [
+        (["read_file", "--read", "a", "--args", '{"path": "a"}'], 0, "allowed by tools.read_file.fs_read[0]"),
+        (["read_file", "--read", "~/work/a", "--args", '{"path": "b"}'], 1, 'fs_read = ["~/work/a"]'),
+        (["read_file", "--read", "~/.ssh/id"], 1, "refused by private:.ssh"),
+        (["other", "--write", "~/work/out/x"], 0, "tools.other.fs_write[0]"),
+        (["other", "--write", "out/.git/config"], 1, "write-protected:.git/config"),
+        (["other", "--exec", "sh"], 1, "no-grant"),
+        (["other", "--exec", sys.executable], 0, "command"),
+        (
+            ["read_file", "--read", "/x", "--args", '{"path": "/etc/x"}'],
+            1,
+            "binds nothing: the path lies outside",
+        ),
+    ],
+)
+def test_why_exits_with_the_answer_and_names_the_rule(
+    command: list[str], question: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert why.run(question + command) == status
+    assert said in capsys.readouterr().out
+
+
+def test_why_speaks_json(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert why.run(["read_file", "--read", "~/work/a", "--json", *command]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["allowed"], answer["rule"]) == (False, "no-grant")
+    assert answer["offer"].startswith("[tools.read_file]")
+
+
+@pytest.mark.parametrize(
+    "question",
+    [[], ["t"], ["t", "u", "--read", "x"], ["t", "--read", "a", "--write", "b"], ["t", "--read", "a", "--args", "["],
+     ["t", "--read", "a", "--args", "[]"], ["t", "--read", "a\0"], ["t", "--exec", "no-such-program"]],
+)  # fmt: skip
+def test_why_refuses_questions_it_cannot_read(command: list[str], question: list[str]) -> None:
+    with pytest.raises(UsageError):
+        why.run(question + command)
+
+
+def test_show_prints_each_phase_and_tool_with_its_rules(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show.run(command) == 0
+    text = capsys.readouterr().out
+    for piece in ("tools.read_file.fs_read[0]", "tools.other.fs_write[0]", "private:.ssh", "home", "system"):
+        assert piece in text
+
+
+def test_show_of_one_tool_leaves_the_others_out(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show.run(["other", *command]) == 0
+    text = capsys.readouterr().out
+    assert "tools.other.fs_write[0]" in text
+    assert "tools.read_file" not in text
+
+
+def test_show_speaks_json_and_prints_the_plan(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.run(["--json", *command]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert "tool" in {section["kind"] for section in shown["sections"]}
+    assert show.run(["--plan", *command]) == 0
+    assert "landlock" in capsys.readouterr().out
+
+
+def test_a_grant_that_is_wrong_is_an_error_of_both(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "grant.toml").write_text("[tools.t]\nfs_raed = []\n")
+    with pytest.raises(GrantError):
+        show.run(command)
+    with pytest.raises(GrantError):
+        why.run(["t", "--read", "x", *command])

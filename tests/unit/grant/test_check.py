@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcpwrap.cli import check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GRANT = """\
+[server]
+profile = ["git"]
+fs_read = ["/srv/shared"]
+[startup]
+exec = ["git"]
+[policy]
+within = ["{root}"]
+[tools."read_*|list"]
+fs_read = ["$arg:path"]
+[tools.write_file]
+fs_write = ["$arg:path", "$STATE/x"]
+fs_deny = ["**/.git/**"]
+exec = ["git"]
+[tools.echo]
+[tools."*"]
+fs_read = ["/srv/all"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def test_a_right_file_is_summed_up_by_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text(GRANT.format(root=tmp_path / "home" / ".."), encoding="utf-8")
+    assert check.run([str(file)]) == 78  # ".." in a root
+    capsys.readouterr()
+    (tmp_path / "w").mkdir()
+    file.write_text(GRANT.format(root=tmp_path / "w"), encoding="utf-8")
+    assert check.run([str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "ok: 8 rules for 4 tools (profiles: base, git)",
+        f"$arg within {tmp_path}/w",
+        "always reads /srv/shared",
+        "start-up runs git",
+        "read_*|list reads $arg:path",
+        "write_file reads and writes $arg:path, $STATE/x; never **/.git/**; runs git",
+        "echo nothing of its own",
+        "every tool reads /srv/all",
+    ]
+
+
+def test_a_wrong_file_is_exit_78_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text("[server]\nfs_raed = []\n", encoding="utf-8")
+    assert check.run([str(file)]) == 78
+    assert capsys.readouterr().err.startswith(f'{file}:2:1: unknown key "fs_raed" in [server]\n')
+
+
+@pytest.mark.parametrize("make", ["missing", "directory", "binary"])
+def test_what_is_no_file_is_a_plain_sentence(
+    make: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "g.toml"
+    if make == "directory":
+        file.mkdir()
+    elif make == "binary":
+        file.write_bytes(b"\x7fELF\xff\x00")
+    assert check.run([str(file)]) == 78
+    assert str(file) in capsys.readouterr().err
+
+
+def test_a_missing_root_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text('[policy]\nwithin = ["/srv/certainly/not/there"]\n', encoding="utf-8")
+    assert check.run([str(file)]) == 78
+    assert "is no directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [[], ["a", "b"], ["--what"], ["a", "--name"]])
+def test_another_command_line_prints_the_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.run(argv) == 64
+    assert capsys.readouterr().err.startswith("usage: mcpwrap check FILE")
+
+
+def test_help_is_printed_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.run(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mcpwrap check FILE")
+
+
+def test_a_name_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text('[server.set]\nA = "$STATE"\n', encoding="utf-8")
+    assert check.run([str(file), "--name", "npm/@a/b"]) == 0
+    assert check.run([str(file), "--name", "../x"]) == 78
+    assert "--name ../x is no name" in capsys.readouterr().err

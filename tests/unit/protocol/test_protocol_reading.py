@@ -1,0 +1,112 @@
+"""Peeking at one line: what is certain, what is not; and cutting out long strings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpwrap.protocol.framing import Lines, stray_cr
+from mcpwrap.protocol.glance import outline
+from mcpwrap.protocol.jsonrpc import ENVELOPE, Reader, Unreadable, deeper_than, scan_ids, usable_id
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**53 - 1, "", "7", "é", "\U0001f600"])
+def test_an_exact_integer_or_whole_text_is_a_usable_id(value: object) -> None:
+    assert usable_id(value)
+
+
+@pytest.mark.parametrize("value", [None, True, 1.0, 2**53, -(2**53), "\ud800", [], {}])
+def test_anything_else_is_none(value: object) -> None:
+    assert not usable_id(value)
+
+
+def test_duplicate_keys_are_remembered_with_the_object_they_are_in() -> None:
+    reading = Reader().read(b'{"a":{"x":1,"x":2},"b":{}}')
+    assert reading.is_twice(reading.value["a"])
+    assert not reading.is_twice(reading.value)
+    assert list(reading.pairs(reading.value["a"])) == [("x", 1), ("x", 2)]
+
+
+def test_a_reader_forgets_the_line_before() -> None:
+    reader = Reader()
+    first = reader.read(b'{"x":1,"x":2}')
+    assert not reader.read(b'{"x":1}').twice
+    assert first.twice
+
+
+@pytest.mark.parametrize(
+    ("text", "deep"), [(b"{", False), (b"", False), (b"{} {}", False), (b"[" * 99_999, True)]
+)
+def test_what_cannot_be_parsed_says_whether_it_is_merely_deep(text: bytes, deep: bool) -> None:
+    with pytest.raises(Unreadable) as caught:
+        Reader().read(text)
+    assert caught.value.deep is deep
+
+
+def test_bytes_that_are_no_utf_8_are_read_as_a_lenient_peer_would() -> None:
+    reading = Reader().read(b'{"id":1,"x":"\xff"}')
+    assert not reading.exact
+    assert reading.value == {"id": 1, "x": "\ufffd"}
+
+
+@pytest.mark.parametrize("key", ["ID", "Id", "METHOD", "param\u017f", "Re\u017fult"])
+def test_a_key_that_folds_to_a_known_one_is_odd(key: str) -> None:
+    assert ENVELOPE.odd(["id", key]) == key
+
+
+def test_ids_are_found_in_what_cannot_be_parsed() -> None:
+    assert scan_ids(b'{"id" : 7,"x":{"ID":"a\\"b"},"id":1.5,"id":') == [7, 'a"b']
+
+
+def test_depth_counts_containers_of_both_kinds() -> None:
+    assert not deeper_than(3, {"a": [{}]})
+    assert deeper_than(2, {"a": [{}]})
+    assert not deeper_than(1, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "stray"),
+    [
+        (b"a\r\n", False),
+        (b"a\r\r\n", True),
+        (b"\ra\n", True),
+        (b"a\rb\n", True),
+        (b"a\n", False),
+        (b"\r\n", False),
+        (b"\r", True),
+    ],
+)
+def test_a_cr_is_stray_unless_lf_follows(line: bytes, stray: bool) -> None:
+    assert stray_cr(line) is stray
+
+
+def test_a_long_value_is_cut_and_a_long_key_is_not() -> None:
+    long = "x" * 2_000
+    line = json.dumps({"id": 1, "a": long, long: [long], "b": "\\" * 10 + '"' + long}).encode()
+    short = outline(line)
+    assert short is not None
+    assert json.loads(short) == {"id": 1, "a": "", long: [""], "b": ""}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{}",
+        b'{"a":"' + b"x" * 5_000,
+        b'{"a":"' + b"\\" * 5_000 + b'"}',
+        b'{"a":"' + b'\\"' * 5_000 + b'"}',
+        json.dumps([{"n": "v"}] * 1_000).encode(),
+    ],
+)
+def test_no_outline_is_made_where_it_does_not_pay_or_is_not_certain(line: bytes) -> None:
+    assert outline(line) is None
+
+
+def test_a_line_of_millions_of_chunks_is_put_together_in_bounded_memory() -> None:
+    lines = Lines(1 << 20)
+    for _ in range(1 << 18):
+        assert lines.feed(b"abcd") == []
+    assert lines.feed(b"\nrest") == [b"abcd" * (1 << 18) + b"\n"]
+    assert lines.rest() == b"rest"
+    assert lines.rest() == b""

@@ -1,0 +1,241 @@
+"""The relay's smaller parts on their own."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from mcpwrap.limits import STARTUP_LIMIT_SECONDS, STARTUP_QUIET_SECONDS
+from mcpwrap.operation import Denial
+from mcpwrap.relay.hostview import named_object, resolve, strings
+from mcpwrap.relay.startup import StartupWatch
+from mcpwrap.relay.status import LINE_BYTES, LineReader, Told
+from mcpwrap.relay.stderr import TAIL_LINES, ErrorOutput, Tail
+from mcpwrap.relay.streams import Outbox
+from mcpwrap.relay.telling import Refusals, merged
+
+
+class Slow:
+    """A sink that takes what it is told to."""
+
+    fd = -1
+
+    def __init__(self) -> None:
+        self.taken = b""
+        self.room = 0
+
+    def write(self, data: memoryview) -> int:
+        count = min(self.room, len(data))
+        self.taken += bytes(data[:count])
+        self.room -= count
+        return count
+
+
+def test_an_outbox_keeps_order_and_count_whatever_the_sink_takes() -> None:
+    chance = random.Random(1)
+    sink = Slow()
+    box = Outbox(sink)
+    sent = b""
+    for _ in range(500):
+        data = chance.randbytes(chance.choice((0, 1, 100, 70_000)))
+        sink.room = chance.choice((0, 1, 50_000, 200_000))
+        box.put(data)
+        sent += data
+        if chance.random() < 0.5:
+            box.flush()
+        assert box.size == len(sent) - len(sink.taken)
+    sink.room = 1 << 30
+    box.flush()
+    assert sink.taken == sent
+    assert box.size == 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_tail_holds_the_last_lines_however_they_arrive(size: int) -> None:
+    text = "".join(f"line {n}\n" for n in range(100)) + "unended"
+    tail = Tail()
+    for start in range(0, len(text), size):
+        tail.add(text[start : start + size].encode())
+    assert tail.lines() == text.split("\n")[-TAIL_LINES:]
+
+
+def test_the_tail_is_bounded_and_plain() -> None:
+    tail = Tail()
+    for _ in range(100):
+        tail.add(b"\x1b[2J" + b"x" * 1_000_000)
+    assert sum(map(len, tail.lines())) <= 2000
+    assert "\x1b" not in tail.lines()[0]
+
+
+def test_without_a_stderr_nothing_is_said_and_nothing_fails() -> None:
+    output = ErrorOutput(None)
+    output.say("hello")
+    output.server(b"last words\n")
+    output.flush()
+    assert output.tail.lines() == ["last words"]
+
+
+def test_own_lines_begin_at_the_beginning_of_a_line() -> None:
+    sink = Slow()
+    sink.room = 1000
+    output = ErrorOutput(sink)
+    output.server(b"half a line")
+    output.say("ours")
+    assert sink.taken == b"half a line\nmcpwrap: ours\n"
+
+
+def test_unread_stderr_is_dropped_and_counted() -> None:
+    sink = Slow()
+    output = ErrorOutput(sink)
+    for _ in range(100):
+        output.server(b"x" * 9_999 + b"\n")
+    assert output.dropped > 700_000
+    sink.room = 1 << 30
+    output.flush()
+    assert b"bytes of stderr were not read in time" in sink.taken
+    assert len(sink.taken) < 300_000
+
+
+def test_status_lines_are_taken_in_whatever_the_pieces() -> None:
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    lines = LineReader(reader)
+    told = Told()
+    for piece in (
+        b'{"started": {"pid": 7, "prot',
+        b'ections": {"a": "active"}}}\n{"exit": {"status": 3}}\n{"en',
+    ):
+        os.write(writer, piece)
+        for line in lines.lines():
+            told.take(line)
+    assert (told.pid, dict(told.protections), told.exit_status) == (7, {"a": "active"}, 3)
+    os.close(writer)
+    assert lines.lines() == []
+    assert not lines.open
+    os.close(reader)
+    assert LINE_BYTES > 4096 * 6 * 2
+
+
+def test_start_up_ends_after_a_quiet_time_and_not_before_it_is_armed() -> None:
+    memory = mmap.mmap(-1, 8)
+    counter = memoryview(memory).cast("Q")
+    watch = StartupWatch(memoryview(memory))
+    assert watch.deadline(0) is None
+    assert not watch.ended(100)
+    watch.arm(100)
+    counter[0] += 1
+    assert not watch.ended(100 + STARTUP_QUIET_SECONDS)
+    assert not watch.ended(100 + 2 * STARTUP_QUIET_SECONDS - 0.001)
+    assert watch.ended(100 + 2 * STARTUP_QUIET_SECONDS)
+    assert not watch.ended(200)
+    assert watch.over
+
+
+def test_start_up_ends_at_the_latest_after_its_limit() -> None:
+    memory = mmap.mmap(-1, 8)
+    counter = memoryview(memory).cast("Q")
+    watch = StartupWatch(memoryview(memory))
+    watch.arm(0)
+    now = 0.0
+    while not watch.ended(now):
+        counter[0] += 1
+        now += 0.1
+    assert now == pytest.approx(STARTUP_LIMIT_SECONDS, abs=0.2)
+
+
+def test_an_argument_names_an_object_as_the_server_would_read_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("/nonexistent/x")
+    home, real = str(tmp_path), str(tmp_path / "file")
+    assert named_object("file", "/", home) == real
+    assert named_object("~/link", home, "/") == real
+    assert named_object(f"file://{real}", "/", "/") == real
+    assert named_object("dangling", "/", home) == "/nonexistent/x"
+    assert named_object("missing", "/", home) == ""
+    for strange in ("", "\0", "a\nb", "x" * 5000, "\ud800"):
+        assert named_object(strange, home, home) == ""
+
+
+def test_a_fifo_is_looked_at_and_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert resolve(str(tmp_path / "fifo")).kind == "other"
+    assert resolve(str(tmp_path)).kind == "directory"
+    assert resolve(str(tmp_path / "a" / "b")).kind == "missing"
+
+
+def test_strings_of_arguments_are_found_at_any_depth_and_bounded() -> None:
+    assert list(strings({"a": "x", "b": [{"c": "y"}, 1, None], "d": {"e": ["z"]}})) == ["x", "y", "z"]
+    assert len(list(strings({"many": ["x"] * 10_000}))) == 256
+
+
+def denial(object: str, offer: str = "", tool: str = "t") -> Denial:
+    return Denial("read", object, "no-grant", (tool,), "sentence", offer)
+
+
+def test_each_refusal_is_told_once_with_the_line_that_would_allow_it() -> None:
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), "/g.toml", exists=False)
+    for _ in range(3):
+        refusals.say(denial("/x", '[tools.t]\nfs_read = ["/x"]'))
+    said = sink.taken.decode()
+    assert said.count("\n") == 1
+    assert '[tools.t] fs_read = ["/x"]' in said
+    assert "restart the server in your client" in said
+
+
+def test_a_flood_of_different_refusals_is_cut_off() -> None:
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), "/g.toml", exists=False)
+    for n in range(1000):
+        refusals.say(denial(f"/{n}"))
+    assert sink.taken.count(b"\n") == 101
+    assert b"mcpwrap audit" in sink.taken
+
+
+def test_a_changed_grant_file_is_said_at_the_next_refusal(tmp_path: Path) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text("schema = 1\n")
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    refusals.say(denial("/a"))
+    assert b"has changed" not in sink.taken
+    file.write_text("schema = 1 # more\n")
+    refusals.say(denial("/b"))
+    refusals.say(denial("/c"))
+    assert sink.taken.count(b"has changed") == 1
+
+
+def test_an_early_death_offers_one_table_for_all_that_was_missing() -> None:
+    sink = Slow()
+    sink.room = 1 << 30
+    output = ErrorOutput(sink)
+    refusals = Refusals(output, "/home/u/g.toml", exists=False)
+    refusals.say(denial("/b", '[startup]\nfs_read = ["/b"]'))
+    refusals.say(denial("/c", '[startup]\nfs_read = ["/c"]\nexec = ["git"]'))
+    refusals.say(denial("/home/u/.ssh/id"))
+    output.server(b"Traceback: no /a\n")
+    default = {"profile": ["node"], "fs_read": ["/known"]}
+    text = refusals.early_death("server", "/home/u", ["/a", "/known"], lambda path: path == "/known", default)
+    assert "  | Traceback: no /a" in text
+    assert "names /a, which it may not read" in text
+    assert '"/home/u/.ssh/id"' in text
+    assert text.endswith(
+        'schema = 1\n\n[server]\nprofile = ["node"]\nfs_read = ["/known", "/a"]\n\n'
+        '[startup]\nfs_read = ["/b", "/c"]\nexec = ["git"]\n\nand restart the server in your client'
+    )
+
+
+def test_offers_for_one_table_are_merged_and_repeats_dropped() -> None:
+    offers = [
+        '[tools."a|b"]\nfs_read = ["/x"]',
+        '[tools."a|b"]\nfs_read = ["/x", "/y"]',
+        '[server]\nexec = ["git"]',
+    ]
+    assert merged(offers) == '[tools."a|b"]\nfs_read = ["/x", "/y"]\n\n[server]\nexec = ["git"]'
