@@ -59,23 +59,21 @@ def serve(
     for fd in (listener, life, server_pidfd):
         poll.register(fd, select.POLLIN)
     while True:
-        ready = dict(poll.poll(REAP_INTERVAL_MS))
-        if life in ready:
-            raise Ended("mcpwrap is gone")
-        state = ready.get(listener, 0)
-        if state & select.POLLIN:
-            notification = ends.receive()
-            if notification is not None:
-                try:
-                    dispatch.answer(notification)
-                except WrongImage as wrong:
-                    raise Ended(str(wrong)) from wrong
-        elif state:
-            poll.unregister(listener)  # the last task under the filter is gone
-        if server_pidfd in ready:
-            return os.waitpid(server, 0)[1]
-        if not ready:
+        events = poll.poll(REAP_INTERVAL_MS)
+        if not events:
             ends.reap()
+        for fd, state in events:
+            if fd == listener:
+                if state & select.POLLIN:
+                    notification = ends.receive()
+                    if notification is not None:
+                        dispatch.answer(notification)
+                else:
+                    poll.unregister(listener)  # the last task under the filter is gone
+            elif fd == life:
+                raise Ended("mcpwrap is gone")
+            else:
+                return os.waitpid(server, 0)[1]
 
 
 class Dispatch:
@@ -87,11 +85,14 @@ class Dispatch:
         self._executions = Executions(session)
 
     def answer(self, notification: seccomp.Notification) -> None:
-        """Answer one call. Raises WrongImage; a broken pipe to the relay ends the process."""
+        """Answer one call. Raises Ended for a wrong image, and when the relay is gone."""
         ends = self._session.listener
         caller = Caller(notification.pid, self._session.host_proc)
         if notification.pid in self._executions.pending:
-            self._executions.verify(caller)
+            try:
+                self._executions.verify(caller)
+            except WrongImage as wrong:
+                raise Ended(str(wrong)) from wrong
         number, args, ident = notification.nr, notification.args, notification.id
         if number in DIRECT:
             return ends.proceed(ident)

@@ -104,7 +104,10 @@ def _permit(session: Session, caller: Caller, found: Found, path: bytes, flags: 
         return
     if device == session.resolver.root_device and kind == stat.S_IFDIR:
         return  # a directory of the fresh root: holds nothing but the names of what is granted
-    session.require(caller, need.value, need, found, written=os.fsdecode(path), regular=kind == stat.S_IFREG)
+    regular = kind == stat.S_IFREG
+    decision = session.verdicts.effective.decide(need, found.path, identity=found.identity, regular=regular)
+    if not (decision.allowed and decision.routine):  # what is routine, most of all opens, is not recorded
+        session.require(caller, need.value, need, found, written=os.fsdecode(path), regular=regular)
 
 
 def _create(session: Session, caller: Caller, dirfd: int, path: bytes, flags: int, mode: int) -> int | None:

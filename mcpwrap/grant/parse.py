@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from mcpwrap.grant.contradiction import contradictions
@@ -97,12 +96,9 @@ def _grant(
     server = merged.server
     if GIT in names and read_text is not None:
         server = Block((*server.paths, *_git_includes(variables, read_text)), server.execs)
-    digest = hashlib.sha256(text.encode())
-    for profile in profiles:
-        digest.update(f"\0{profile.name}\0{profile.text}".encode())
     return Grant(
         file=file,
-        digest=f"sha256:{digest.hexdigest()}",
+        texts=(text, *(f"{profile.name}\0{profile.text}" for profile in profiles)),
         command=merged.command,
         profiles=names,
         env=merged.env,

@@ -43,8 +43,11 @@ class Places:
         self.identities: dict[Identity, str] = {}
         self.existing: list[str] = []
 
-    def add_fixed(self, path: str, label: str, facts: Facts) -> None:
-        """Protect `path` as written, as it resolves, and by inode; a last component may hold `*`."""
+    def add_fixed(self, path: str, label: str, facts: Facts, *, linked: bool = False) -> None:
+        """Protect `path` as written, as it resolves, and by inode; a last component may hold `*`.
+
+        With `linked` also by the inodes of files below it that have a second name elsewhere.
+        """
         rule = f"{self._kind}:{label}"
         directory, _, last = path.rpartition("/")
         if "*" in last:
@@ -55,7 +58,7 @@ class Places:
         if identity is not None:
             real = facts.real(path)
             self._fixed.setdefault(fold(real), rule)
-            for each in (identity, *facts.linked(real)):
+            for each in (identity, *(facts.linked(real) if linked else ())):
                 self.identities.setdefault(each, rule)
             self.existing.append(real)
 
@@ -147,7 +150,7 @@ def private_places(facts: Facts) -> Places:
     places = Places("private", dotenv=True)
     for home in facts.homes:
         for name in names.PRIVATE_IN_HOME:
-            places.add_fixed(f"{home}/{name}", name, facts)
+            places.add_fixed(f"{home}/{name}", name, facts, linked=True)
     for path in names.PRIVATE_PLACES:
         places.add_fixed(path, path, facts)
         if path.startswith("/run/"):
