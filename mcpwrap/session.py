@@ -18,6 +18,7 @@ from mcpwrap.audit.writer import AuditWriter
 from mcpwrap.broker.verdict import decode
 from mcpwrap.errors import EXIT_FAILED, Error
 from mcpwrap.grant.render import printable
+from mcpwrap.kernel.memory import keep_freed
 from mcpwrap.policy.page import SIZE, PageWriter
 from mcpwrap.protocol.interposer import Interposer
 from mcpwrap.relay.calls import Calls
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from mcpwrap.relay.server import Child
 
 STDERR: Final = 2
+FREED_BYTES: Final = 4 * 1024 * 1024
+"""Kept for the next large message: a megabyte takes a buffer, a line, its text and its largest value."""
 WIDER_SHOWN: Final = 10
 """Rules named in the line that says what is wider than in the last run."""
 
@@ -107,6 +110,7 @@ class Session:
         self._audit.start_syncing()
         self._say_wider()
         self._audit.prune()
+        keep_freed(FREED_BYTES)
         # What lives to the end need not be looked through: a full collection costs some call 1.5 ms.
         gc.freeze()
         self._relay.run()

@@ -88,7 +88,8 @@ class AuditWriter:
             self._size += written
         if self._size >= self._part_bytes:
             self._roll()
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
 
     def start_syncing(self) -> None:
         """Start the thread that syncs; called after the last fork."""

@@ -53,7 +53,7 @@ def serve(
     os.umask(0)
     ends = Listener(listener)
     verdicts = Verdicts(policy, page, records)
-    session = Session(ends, verdicts, host_proc, host_root, policy.facts.homes)
+    session = Session(ends, verdicts, host_proc, host_root, policy.facts)
     dispatch = Dispatch(session, activity.cast("Q"))
     poll = select.poll()
     for fd in (listener, life, server_pidfd):

@@ -26,6 +26,7 @@ from mcpwrap.broker.request import (
 from mcpwrap.broker.resolve import Entry, Found, failure
 from mcpwrap.kernel import files
 from mcpwrap.operation import Need
+from mcpwrap.policy.decide import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,20 +116,23 @@ def make_symlink(session: Session, caller: Caller, target: int, dirfd: int, path
     try:
         if entry.stat is not None:
             raise failure(errno.EEXIST)
-        session.require(caller, "symlink", Need.WRITE, entry, regular=False)
-        _require_target(session, caller, entry, text)
+        decision = session.require(caller, "symlink", Need.WRITE, entry, regular=False)
+        # One on the host's ground is the host's to follow: it leads to the user's files, not to private ones.
+        _require_target(session, caller, entry, text, host=decision.rule not in OWN)
         os.symlink(text, entry.name, dir_fd=entry.parent)
         return 0
     finally:
         entry.close()
 
 
-def _require_target(session: Session, caller: Caller, entry: Entry, text: bytes) -> None:
+def _require_target(session: Session, caller: Caller, entry: Entry, text: bytes, *, host: bool) -> None:
     directory = entry.path.rpartition("/")[0] or "/"
     written = os.path.normpath(os.path.join(directory, os.fsdecode(text)))
     leads_to = os.path.realpath(written)
     for path in dict.fromkeys((written, leads_to)):
-        decision = session.verdicts.decide("symlink", Need.READ, path, errno=errno.EACCES, pid=caller.pid)
+        decision = session.verdicts.decide(
+            "symlink", Need.READ, path, host=host, errno=errno.EACCES, pid=caller.pid
+        )
         if not decision.allowed:
             raise failure(errno.EACCES)
 

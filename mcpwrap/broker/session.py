@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcpwrap.broker.listener import Listener
     from mcpwrap.broker.request import Caller
     from mcpwrap.broker.verdict import Verdicts
+    from mcpwrap.policy.facts import Facts
 
 VIEW_DECIDES = ("/tmp", "/dev", "/proc", "/sys")
 """Places that are the sandbox's own: what is not there is absent, whatever the host has."""
@@ -26,19 +27,18 @@ class Session:
     """One broker: its listener, its verdicts, its eyes.
 
     `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
-    whether a name exists; `homes` are the home directories, whose private view decides what exists
-    there. `current` is the id of the notification being answered.
+    whether a name exists. `current` is the id of the notification being answered.
     """
 
     def __init__(
-        self, listener: Listener, verdicts: Verdicts, host_proc: int, host_root: int, homes: tuple[str, ...]
+        self, listener: Listener, verdicts: Verdicts, host_proc: int, host_root: int, facts: Facts
     ) -> None:
         self.listener = listener
         self.verdicts = verdicts
         self.resolver = Resolver()
         self.host_proc = host_proc
         self.host_root = host_root
-        self.homes = homes
+        self.facts = facts
         self.current = 0
 
     def require(
@@ -50,16 +50,15 @@ class Session:
         *,
         written: str = "",
         regular: bool = True,
-    ) -> None:
-        """Raise OSError EACCES unless `need` is granted on the real path of `target`; recorded either way."""
-        creating = target.stat is None
+    ) -> Decision:
+        """Return the decision on `need` on the real path of `target`, recorded; OSError EACCES if refused."""
         decision = self.verdicts.decide(
             act,
             need,
             target.path,
             written=written,
             identity=target.identity,
-            creating=creating,
+            creating=target.stat is None,
             regular=regular,
             errno=errno.EACCES,
             pid=caller.pid,
@@ -69,6 +68,7 @@ class Session:
         if need is Need.WRITE and not self.listener.alive(self.current):
             # The caller died, and its number may name another process by now: what was read is not its own.
             raise failure(errno.ESRCH)
+        return decision
 
     def require_as_written(self, caller: Caller, dirfd: int, path: bytes, found: Found) -> None:
         """Raise OSError EACCES if a name on the way to what is written is write-protected or denied.
@@ -112,18 +112,18 @@ class Session:
     ) -> OSError:
         """Return the error for a name that is not in the view: forbidden if the host has it, else ENOENT.
 
-        Inside a home directory the view decides (a dotfile is absent, not forbidden): that is told
-        to the audit only, unless a private path was meant.
+        Of dotfiles the view decides (git ends on a forbidden ~/.gitconfig, and goes on without one): that
+        is told to the audit only, unless a private path was meant.
         """
         written = self._absolute(caller, dirfd, path)
         real = self._on_host(written, creating=creating)
         if real is None or _below(real, VIEW_DECIDES):
             return failure(errno.ENOENT)
         decision = self.verdicts.effective.decide(need, real, creating=creating, host=True)
-        in_home = _below(real, self.homes)
+        dotfile = self.facts.is_dotfile(real)
         rule = decision.rule if not decision.allowed else "not-in-view"
-        quiet = decision.quiet or (in_home and not rule.startswith("private"))
-        error = errno.ENOENT if in_home else errno.EACCES
+        quiet = decision.quiet or (dotfile and not rule.startswith("private"))
+        error = errno.ENOENT if dotfile else errno.EACCES
         return self.refuse(caller, act, need, real, Decision(False, rule, quiet=quiet), error=error)
 
     def _absolute(self, caller: Caller, dirfd: int, path: bytes) -> str:

@@ -56,11 +56,14 @@ class Verdicts:
         identity: tuple[int, int] | None = None,
         creating: bool = False,
         regular: bool = True,
+        host: bool = False,
         errno: int = 13,
         pid: int = 0,
     ) -> Decision:
         """Return the decision on one need on the real `path`, recorded; `errno` is told if refused."""
-        decision = self.effective.decide(need, path, identity=identity, creating=creating, regular=regular)
+        decision = self.effective.decide(
+            need, path, identity=identity, creating=creating, regular=regular, host=host
+        )
         if not (decision.allowed and decision.routine):
             self.record(act, need, path, decision, written=written, errno=errno, pid=pid)
         return decision

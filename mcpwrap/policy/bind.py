@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.limits import BOUND_VALUES_PER_CALL
 from mcpwrap.operation import Need
 from mcpwrap.policy.active import Bound, BoundKind, BoundPath, Resolved, Unbound
-from mcpwrap.policy.match import below
+from mcpwrap.policy.match import below, upward
 
 if TYPE_CHECKING:
     from mcpwrap.grant.grant import ArgPath, Block, PathRule
@@ -149,10 +149,12 @@ class _Binder:
         kind: BoundKind = "exact" if arg.tail else kinds.get(resolved.kind, "create")
         siblings = need is Need.WRITE and resolved.kind in ("file", "missing")
         self.paths.append(BoundPath(need, resolved.real, kind, rule.id, siblings))
-        parent = posixpath.dirname(resolved.real)
-        while any(below(parent, real) for _, real in within):
+        # A directory above it lies under one of these roots if it is no shorter than the root.
+        shortest = min(len(root) for _, root in within if below(resolved.real, root))
+        for parent in upward(posixpath.dirname(resolved.real)):
+            if len(parent) < shortest:
+                break
             self.paths.append(BoundPath(need, parent, "parent", rule.id))
-            parent = posixpath.dirname(parent)
 
 
 def _values(arguments: object, steps: tuple[str, ...]) -> Iterator[object]:

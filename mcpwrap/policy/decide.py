@@ -55,6 +55,9 @@ def write(
     """Decide on any change of the object or of its name."""
     if owner == "cache" and not force.startup:
         return _FROZEN
+    if owner == "home" and not force.policy.facts.is_dotfile(path):
+        # A document made in the private HOME would be where its user never finds it.
+        return force.refused(Need.WRITE, path)
     if owner in OWN:
         return _WRITES[owner]
     if ground.private and force.withheld(ground.private, path, Need.WRITE, regular=regular):

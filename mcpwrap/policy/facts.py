@@ -64,6 +64,11 @@ class Facts(NamedTuple):
     path: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
 
+    def is_dotfile(self, path: str) -> bool:
+        """Whether `path` is, or lies below, a dotfile of a home directory: what programs keep for themselves."""
+        home = max((home for home in self.homes if path.startswith(home + "/")), key=len, default="")
+        return bool(home) and path[len(home) + 1] == "."
+
     @property
     def homes(self) -> tuple[str, ...]:
         """Both home directories, as written and as resolved, each once."""

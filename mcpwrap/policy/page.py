@@ -37,6 +37,9 @@ READ_RETRIES: Final = 1_000
 MAX_GENERATION: Final = 2**32 - 1
 
 
+_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
 class TornPage(Exception):
     """The page could not be read consistently; who cannot read the grant refuses everything."""
 
@@ -51,9 +54,7 @@ def encode(active: Active) -> bytes:
         ]
         for window in active.windows
     ]
-    return json.dumps([active.generation, int(active.startup), windows], separators=(",", ":")).encode(
-        "ascii"
-    )
+    return _encode([active.generation, int(active.startup), windows]).encode("ascii")
 
 
 def decode(data: bytes) -> Active:

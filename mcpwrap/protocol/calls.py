@@ -175,6 +175,8 @@ class Calls:
 
     def deadline(self) -> float | None:
         """Return when `tick` next has something to do, or None."""
+        if not self._timed and not self.held:
+            return None
         times = [call.deadline for call in self._timed.values()]
         turn = None if self._startup else self.held.deadline()
         if turn is not None:
@@ -222,7 +224,7 @@ class Calls:
             )
             call.take(Turn.OPENED)
             call.window = window
-            call.batch = held
+            call.batch = ids
             self.active[window.id] = call
             self.in_flight[call.request_id] = call
             ids.append(window.id)

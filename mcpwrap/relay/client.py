@@ -40,15 +40,12 @@ class Client:
             return b""  # A terminal that hung up.
 
     def send(self, data: bytes) -> None:
-        """Write `data` now or later. When the client is gone, `open` becomes false."""
+        """Have `data` written by the next `flush`."""
         if self.open:
-            try:
-                self._outbox.put(data)
-            except OSError:
-                self.gone()
+            self._outbox.add(data)
 
     def flush(self) -> None:
-        """Write what waits, as far as the client takes it now."""
+        """Write what waits, as far as the client takes it now. When it is gone, `open` becomes false."""
         if self.open:
             try:
                 self._outbox.flush()

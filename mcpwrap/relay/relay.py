@@ -153,10 +153,12 @@ class Relay:
             server.stem_gone(STEM_SECONDS)
         traffic.stop_reading_client()
         traffic.close_input()
+        traffic.write()
         last = self._clock()
         while (server.reading or traffic.undelivered) and self._clock() - last < LAST_BYTES_SECONDS:
             before = (traffic.undelivered, server.reading)
             traffic.turn(LAST_BYTES_SECONDS / 10)
+            traffic.write()
             if (traffic.undelivered, server.reading) != before and not self.shutdown.hurried:
                 last = self._clock()
         traffic.drain_records()

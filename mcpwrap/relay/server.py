@@ -80,14 +80,10 @@ class Server:
         """Bytes the server's stdin has not taken yet."""
         return self._input.size
 
-    def send(self, data: bytes) -> bool:
-        """Write to its stdin, now or later. Return whether it is still read at all."""
+    def send(self, data: bytes) -> None:
+        """Have `data` written to its stdin by the next `flush`."""
         if self.input_open:
-            try:
-                self._input.put(data)
-            except OSError:
-                return False
-        return True
+            self._input.add(data)
 
     def flush(self) -> bool:
         """Write what waits, as far as it is taken now. Return whether its stdin is still read at all."""

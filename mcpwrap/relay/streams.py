@@ -192,6 +192,11 @@ class Outbox:
         self.size = 0
         self._pieces: deque[memoryview] = deque()
 
+    def add(self, data: bytes) -> None:
+        """Add `data`; `flush` writes it."""
+        self._pieces.append(memoryview(data))
+        self.size += len(data)
+
     def put(self, data: bytes) -> None:
         """Add `data` and write what can be written now. Raises `OSError` as the sink does."""
         view = memoryview(data)

@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 Message = dict[str, Any]
 Handler = Callable[[Message], Message]
@@ -101,7 +101,7 @@ class Session:
         self.asked: list[Message] = []
         self.ended = False
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

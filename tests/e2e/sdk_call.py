@@ -4,10 +4,13 @@
 the SDK's version and the result's text.
 """
 
+from __future__ import annotations
+
 import asyncio
 import importlib.metadata
 import json
 import sys
+from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -15,7 +18,7 @@ from mcp.client.stdio import stdio_client
 SECONDS = 60
 
 
-async def main(asked):
+async def main(asked: dict[str, Any]) -> None:
     parameters = StdioServerParameters(
         command=asked["command"][0], args=asked["command"][1:], env=asked["env"], cwd=asked["cwd"]
     )

@@ -49,6 +49,8 @@ SERVERS = {
     "git-2025": Server(
         "pip", ("mcp-server-git==2025.7.1", "mcp==1.30.0", "GitPython==3.1.44"), "mcp-server-git"
     ),
+    # A client, not a server: `claude mcp list` starts what its configuration names.
+    "claude-code": Server("npm", ("@anthropic-ai/claude-code@2.1.197",), "claude"),
     "time": Server("pip", ("mcp-server-time==2026.10.19",), "mcp-server-time"),
 }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,10 @@ from tests.e2e.servers import home, program
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp", "git")
 
 HERE = Path(__file__).resolve().parent
-SETUP = "cd data && git init -q r && cd r && git config user.email a@b && git config user.name n && echo x > f && git add f && git commit -qm first"
+SETUP = (
+    "cd data && git init -q r && cd r && git config user.email a@b && git config user.name n"
+    " && echo x > f && git add f && git commit -qm first"
+)
 
 
 @pytest.mark.parametrize(("server", "version"), [("git", "2.3.0"), ("git-2025", "1.30.0")])
@@ -55,24 +56,20 @@ def test_the_python_sdk_calls_through_it(server: str, version: str, installed: C
     assert "first" in said["text"][0]
 
 
-@pytest.mark.skipif(not shutil.which("claude"), reason="no `claude` on PATH")
 def test_claude_code_connects_from_a_real_configuration(installed: Callable[[str], Path]) -> None:
+    claude = str(installed("claude-code"))
     installed("git")
     place = bench("claude", SETUP)
-    repository = str(place.work / "data" / "r")
-    command = [
-        *mcpwrap(),
-        "--grant",
-        str(place.write_grant("git")),
-        "--",
-        str(program("git")),
-        "--repository",
-        repository,
-    ]
-    environment = {**place.env, "PATH": os.environ["PATH"], "DISABLE_AUTOUPDATER": "1"}
+    grant, repository = str(place.write_grant("git")), str(place.work / "data" / "r")
+    command = [*mcpwrap(), "--grant", grant, "--", str(program("git")), "--repository", repository]
+    environment = {
+        **place.env,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
     for arguments in (["mcp", "add", "--scope", "user", "held", "--", *command], ["mcp", "list"]):
         done = subprocess.run(
-            ["claude", *arguments],
+            [claude, *arguments],
             env=environment,
             cwd=place.work,
             capture_output=True,
@@ -82,3 +79,5 @@ def test_claude_code_connects_from_a_real_configuration(installed: Callable[[str
         )
         assert done.returncode == 0, done.stderr
     assert "Connected" in done.stdout, done.stdout
+    records = place.audit()
+    assert any(record.get("kind") == "run" for record in records), "mcpwrap was not in between"

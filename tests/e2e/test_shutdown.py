@@ -61,11 +61,17 @@ def end(victim: Victim, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["EOF", "INT", "TERM", "HUP", "KILL"])
-@pytest.mark.parametrize("while_calling", [False, True], ids=["idle", "in a call"])
-def test_nothing_is_left(how: str, while_calling: bool) -> None:
-    victim = Victim(f"end-{how}-{while_calling}")
+@pytest.mark.parametrize(
+    ("while_calling", "stubborn"),
+    [(False, False), (True, False), (True, True)],
+    ids=["idle", "in a call", "a server that ignores EOF and signals"],
+)
+def test_nothing_is_left(how: str, while_calling: bool, stubborn: bool) -> None:
+    victim = Victim(f"end-{how}-{while_calling}-{stubborn}")
     try:
         assert text(victim.act("nothing", "leave_daemon")) == "left"
+        if stubborn:
+            assert text(victim.act("nothing", "stay")) == "staying"
         if while_calling:
             victim.start("sleeper", "sleep", seconds=300)
             assert text(victim.act("sleeper", "sleep", seconds=0)) == "slept"

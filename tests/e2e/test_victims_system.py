@@ -1,4 +1,4 @@
-"""Acts on the kernel, on sockets and on processes: what no server has a use for is refused, and the host is unharmed."""
+"""Acts on the kernel, on sockets and on processes: refused, and the host is unharmed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_way_into_the_kernel_is_closed(
     if works_bare:
         assert not failed(bare.act("nothing", act, **acts)), "the bare run proves nothing"
     answer = victim.act("nothing", act, **acts)
-    assert text(answer).startswith(("EPERM", "ENOSYS", "EACCES", "ESRCH")), answer
+    assert text(answer).startswith(("EPERM", "ENOSYS", "EACCES", "ESRCH", "EINVAL")), answer
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,6 @@ def untouched(listener: socket.socket) -> bool:
 
 def test_no_socket_of_the_host_is_reached(listeners: tuple[Victim, dict[str, socket.socket]]) -> None:
     victim, made = listeners
-    tree = Path(f"/proc/self/fd/{made['path'].fileno()}")
-    assert tree
     directory = next(path for path in victim.data.glob("sockets-*") if (path / "r" / "s").exists()) / "r"
     granted = {"path": str(directory)}
     host, port = made["tcp"].getsockname()
@@ -218,20 +216,25 @@ def test_only_a_granted_program_is_executed(victim: Victim) -> None:
 
 @pytest.mark.parametrize("place", ["/tmp/evil", "/dev/shm/evil", "{D}/r/evil", "{H}/evil"])
 @pytest.mark.parametrize("act", ["execute_copy", "execute_by_loader", "execute_script", "execute_memory"])
-def test_nothing_the_server_can_write_is_executed(act: str, place: str, victim: Victim) -> None:
-    directory = victim.case(f"writable-{act}-{place.replace('/', '_')}")
-    bound = {"path": str(directory / "r")}
-    where = place.replace("{D}", str(directory)).replace("{H}", victim.place.env["HOME"])
-    cat = shutil.which("cat")
-    acts = {
-        "execute_copy": {"program": cat, "place": where},
-        "execute_by_loader": {"program": cat, "place": where},
-        "execute_script": {"interpreter": cat, "place": where},
-        "execute_memory": {"program": cat},
-    }[act]
-    answer = victim.act("runner", act, bound, **acts)
-    assert failed(answer), answer
-    assert "FAULT" not in text(answer), answer
+def test_nothing_the_server_can_write_is_executed(act: str, place: str, victim: Victim, bare: Victim) -> None:
+    for one in (bare, victim):
+        directory = one.case(f"writable-{act}-{place.replace('/', '_')}")
+        bound = {"path": str(directory / "r")}
+        where = place.replace("{D}", str(directory)).replace("{H}", one.place.env["HOME"])
+        if one is bare:
+            where = where.replace("/evil", f"/mcpwrap-evil-{os.getpid()}")
+        cat = shutil.which("cat")
+        acts = {
+            "execute_copy": {"program": cat, "place": where},
+            "execute_by_loader": {"program": cat, "place": where},
+            "execute_script": {"interpreter": cat, "place": where},
+            "execute_memory": {"program": cat},
+        }[act]
+        answer = one.act("runner", act, bound, **acts)
+        assert "FAULT" not in text(answer), answer
+        assert failed(answer) == (one is victim), answer
+        if one is bare and act != "execute_memory":
+            os.unlink(where)
 
 
 def test_a_detached_process_is_held_and_attributed(victim: Victim) -> None:

@@ -7,15 +7,15 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.e2e.client import Handler, Message, Session, text
 from tests.e2e.corpus import Bench, bench, fill, mcpwrap
 
 SERVER = Path(__file__).resolve().parents[1] / "victims" / "server.py"
 SECRET = "SECRET-B"
-REFUSALS = ("EACCES", "EPERM", "EROFS", "ENOSYS", "ENOENT", "EXDEV")
-"""What a refused system call may return; ENOENT where the sandbox's view has no such thing."""
+REFUSALS = ("EACCES", "EPERM", "EROFS", "ENOSYS", "ENOENT", "ENOTSUP", "EXDEV")
+"""What a refused system call may return: ENOENT where the sandbox's view has no such thing, ENOTSUP for O_TMPFILE."""
 
 
 class Victim:
@@ -54,8 +54,12 @@ class Victim:
             stderr=self.place.work / "stderr",
             handlers=self._handlers,
         )
-        session.initialize()
-        session.answer(session.request("tools/list"))
+        try:
+            session.initialize()
+            session.answer(session.request("tools/list"))
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def restart_if_dead(self) -> None:
@@ -93,7 +97,7 @@ class Victim:
         """End the session and return its status."""
         return self.session.close()
 
-    def __enter__(self) -> Victim:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

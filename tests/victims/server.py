@@ -9,12 +9,14 @@ Standard library only: it must run with any interpreter, from anywhere.
 import errno
 import json
 import os
+import signal
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import acts_attacks
 import acts_files
 import acts_kernel
 import acts_network
@@ -26,6 +28,7 @@ out_lock = threading.Lock()
 answers = {}
 answered = threading.Condition()
 next_id = 0
+staying = False
 
 
 def send(message):
@@ -62,16 +65,23 @@ def sleep_then_read(seconds, path):
     return acts_files.read(path)
 
 
+def stay():
+    """Ignore the end of stdin, and TERM, INT and HUP."""
+    global staying
+    staying = True
+    return "staying"
+
+
 def sample_then_read(path):
     sample()
     return acts_files.read(path)
 
 
 def find(name):
-    own = {"sample": sample, "sleep": sleep, "sleep_then_read": sleep_then_read, "sample_then_read": sample_then_read}
+    own = {"sample": sample, "sleep": sleep, "sleep_then_read": sleep_then_read, "sample_then_read": sample_then_read, "stay": stay}
     if name in own:
         return own[name]
-    for module in (acts_files, acts_kernel, acts_network, acts_processes):
+    for module in (acts_attacks, acts_files, acts_kernel, acts_network, acts_processes):
         if hasattr(module, name):
             return getattr(module, name)
     raise ValueError(f"no act {name}")
@@ -91,6 +101,8 @@ def run(message):
 
 
 def main():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None if staying else os._exit(128 + _[0]))
     for line in sys.stdin.buffer:
         message = json.loads(line)
         method = message.get("method")
@@ -112,6 +124,8 @@ def main():
             threading.Thread(target=run, args=(message,), daemon=True).start()
         elif "id" in message:
             send({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+    if staying:
+        time.sleep(600)
     os._exit(0)
 
 

@@ -1,0 +1,252 @@
+"""Attacks found by reading the broker: each lives between two of its checks, and the host must not notice."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Session, SessionEnded, failed, text
+from tests.e2e.corpus import bench, mcpwrap
+from tests.e2e.victim import SECRET, SERVER, Victim, refused, snapshot
+
+pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
+
+MEMORY_LIMIT = 256 << 20
+RELAY_GROWTH = 12 << 20
+"""Bytes the relay may grow by while it hears of 4,000 refusals of 4 KiB each."""
+MARKER = "SWAPPED"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Victim]:
+    setup = "mkdir bin; printf '#!/bin/bash\\necho script\\n' > bin/script; chmod 755 bin/script\n"
+    with Victim("attacks", setup=setup, grant="attacks") as victim:
+        yield victim
+
+
+@pytest.fixture
+def victim(shared: Victim) -> Victim:
+    shared.restart_if_dead()
+    return shared
+
+
+def said(victim: Victim, tool: str, act: str, bound: dict[str, object] | None = None, **acts: object) -> str:
+    """Return what an act came to; that mcpwrap ended the tree is an outcome, too."""
+    try:
+        outcome = text(victim.act(tool, act, bound, **acts))
+    except SessionEnded:
+        return "ended"
+    assert not outcome.startswith("FAULT"), outcome
+    return outcome
+
+
+# Places
+
+
+@pytest.mark.parametrize("ground", ["home/.tool", "temporary"])
+def test_a_directory_above_a_mount_cannot_be_renamed_on_the_servers_own_ground(ground: str) -> None:
+    # The working directory lies between HOME (or /tmp) and what is granted: moved away, the mount would be at a
+    # path of the server's own, where everything is allowed without any call.
+    place = bench("attacks-carry", "mkdir -p home/.tool\n")
+    above = place.work / ground if ground != "temporary" else Path(tempfile.mkdtemp(dir="/tmp"))
+    project = above / "project"
+    (project / "docs").mkdir(parents=True)
+    (project / "docs" / "b.txt").write_text(SECRET)
+    before = snapshot(project)
+    grant = place.work / "grant.toml"
+    template = (Path(__file__).parent / "grants" / "attacks-home.toml").read_text()
+    grant.write_text(template.replace("{P}", str(project)))
+    grant.chmod(0o600)
+    command = [*mcpwrap(), "--grant", str(grant), "--", sys.executable, "-B", str(SERVER)]
+    try:
+        with Session(command, env=place.env, cwd=project, stderr=place.work / "stderr") as session:
+            session.initialize()
+            acts = {"directory": str(project), "place": str(above / "elsewhere"), "name": "docs/b.txt"}
+            answer = session.call("nothing", {"act": "carry_away", "with": acts})
+        assert text(answer).startswith(("EBUSY", "EACCES", "EXDEV")), answer
+        assert SECRET not in text(answer)
+        assert snapshot(project) == before
+    finally:
+        if ground == "temporary":
+            shutil.rmtree(above)
+
+
+@pytest.mark.parametrize("name", [".mcp.json", ".vscode/tasks.json", ".claude/settings.json", ".bashrc"])
+def test_an_existing_directory_does_not_pass_for_one_made_by_this_call(name: str, victim: Victim) -> None:
+    directory = victim.case(f"born-{name.replace('/', '-')}")
+    tree = directory / "empty"
+    (tree / "main.py").write_text("the user's\n")
+    said(victim, "writer", "be_born_again", {"path": str(directory)}, directory=str(tree), names=[name])
+    assert not (tree / name).exists()
+
+
+def test_an_existing_directory_moved_onto_a_new_one_keeps_its_protection(victim: Victim) -> None:
+    directory = victim.case("onto-born")
+    (directory / "empty" / "main.py").write_text("the user's\n")
+    acts = {"directory": str(directory / "empty"), "new": str(directory / "new"), "name": ".mcp.json"}
+    said(victim, "writer", "move_into_born", {"path": str(directory)}, **acts)
+    assert not (directory / "empty" / ".mcp.json").exists()
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["{H}/.ssh/id_ed25519", "{H}/.bashrc", "/tmp/elsewhere", "/dev/shm/elsewhere"],
+    ids=["private", "protected", "temporary", "shared memory"],
+)
+def test_a_link_on_the_host_does_not_lead_to_what_only_the_sandbox_has_there(
+    target: str, victim: Victim
+) -> None:
+    directory = victim.case(f"link-{target.replace('/', '-').replace('{H}', 'home')}")
+    leads_to = target.replace("{H}", victim.place.env["HOME"])
+    link = directory / "r" / "notes.txt"
+    outcome = said(victim, "writer", "symlink", {"path": str(directory / "r")}, target=leads_to, path=str(link))
+    assert not link.is_symlink(), f"{outcome}: {link} -> {leads_to}"
+
+
+def test_a_link_that_is_moved_does_not_lead_out_of_the_grant(victim: Victim) -> None:
+    directory = victim.case("link-moved")
+    tree = directory / "r"
+    acts = {"directory": str(tree), "text": "../b.txt", "name": "notes"}
+    said(victim, "writer", "link_then_move", {"path": str(tree)}, **acts)
+    assert Path(os.path.realpath(tree / "notes")).is_relative_to(tree)
+
+
+def test_a_link_does_not_lead_out_of_the_grant_by_way_of_another_link(victim: Victim) -> None:
+    directory = victim.case("link-by-link")
+    tree = directory / "r"
+    acts = {"directory": str(tree), "name": "notes", "target": "b.txt"}
+    said(victim, "writer", "link_by_link", {"path": str(tree)}, **acts)
+    assert Path(os.path.realpath(tree / "notes")).is_relative_to(tree)
+
+
+# What git takes orders from
+
+
+def _git(*words: str, cwd: Path, home: Path) -> None:
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *words], cwd=cwd, env=environ, capture_output=True, check=False, timeout=30)
+
+
+def _plant_repository(victim: Victim, tree: Path, flag: Path) -> None:
+    """Make, by the server, a directory that git takes for a repository, with a program in its config."""
+    config = f'[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch {flag}; false"\n'
+    made = {
+        "objects/info/x": "",
+        "refs/heads/x.md": "",
+        "HEAD": "ref: refs/heads/main\n",
+        "config": config,
+    }
+    for name, content in made.items():
+        path = tree / "gitdata" / name
+        for parent in reversed(path.relative_to(tree).parents[:-1]):
+            victim.act("writer", "mkdir", {"path": str(tree)}, path=str(tree / parent))
+        victim.act("writer", "write", {"path": str(tree)}, path=str(path), content=content)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "content", "inside"),
+    [(".git/commondir", "../gitdata\n", "."), ("src/.git", "gitdir: ../gitdata\n", "src")],
+    ids=["commondir", "gitfile"],
+)
+def test_git_is_not_pointed_to_a_config_the_server_wrote(
+    pointer: str, content: str, inside: str, victim: Victim
+) -> None:
+    directory = victim.case(f"git-{inside.strip('.')}")
+    tree, flag = directory / "project", victim.place.work / f"ran-{inside.strip('.')}"
+    (tree / "src").mkdir(parents=True)
+    _git("init", "-q", ".", cwd=tree, home=victim.place.work)
+    _plant_repository(victim, tree, flag)
+    said(victim, "writer", "write", {"path": str(tree)}, path=str(tree / pointer), content=content)
+    _git("status", cwd=tree / inside, home=victim.place.work)
+    assert not flag.exists(), f"the user's own git ran what the server wrote by {pointer}"
+
+
+# Programs
+
+
+def test_an_execution_is_verified_though_the_program_is_the_one_that_executes(victim: Victim) -> None:
+    # The image before is the one expected: a trap of the main thread in between must not pass for the proof.
+    assert "coreutils" not in said(victim, "nothing", "execute_by_swapped_loader", marker="coreutils")
+
+
+def test_a_granted_script_does_not_grant_its_interpreter(victim: Victim) -> None:
+    acts = {"script": str(victim.place.work / "bin" / "script"), "interpreter": "/bin/bash", "marker": MARKER}
+    assert not said(victim, "other", "execute_by_swapped_script", **acts).startswith(MARKER)
+
+
+# The host's means
+
+
+def test_shared_anonymous_memory_counts_towards_the_limit() -> None:
+    with Victim("attacks-memory", options=["--limit-memory", str(MEMORY_LIMIT)], grant="attacks") as victim:
+        with pytest.raises(SessionEnded):
+            victim.act("nothing", "hold_shared_memory", size=MEMORY_LIMIT * 4, seconds=3)
+
+
+def test_the_relay_does_not_remember_refusals_without_bound() -> None:
+    with Victim("attacks-refusals", grant="attacks") as victim:
+        directory = victim.case("many")
+        bound = {"path": str(directory / "empty")}
+        acts = {"directory": str(directory / "empty")}
+        call = victim.start("writer", "refuse_many", bound, first=0, count=2_000, **acts)
+        before = _resident(victim.session.process.pid)
+        assert text(victim.session.answer(call)).startswith("2000")
+        before = max(before, _resident(victim.session.process.pid))
+        answer = victim.act("writer", "refuse_many", bound, first=2_000, count=6_000, **acts)
+        assert text(answer).startswith("6000")
+        assert _peak(victim.session.process.pid) - before < RELAY_GROWTH
+
+
+def test_the_user_can_still_watch_files_while_a_server_takes_all_it_can() -> None:
+    with Victim("attacks-inotify", grant="attacks") as victim:
+        call = victim.start("nothing", "hold_inotify", seconds=1)
+        victim.act("nothing", "read", path="/dev/null")  # the call before has begun
+        victim.session.answer(call)
+        fd = ctypes.CDLL(None).inotify_init1(os.O_CLOEXEC)
+        assert fd >= 0, "no inotify instance is left for the user"
+        os.close(fd)
+
+
+# The broker
+
+
+@pytest.mark.parametrize(
+    ("act", "acts"),
+    [
+        ("truncate_negative", {"path": "{D}/f"}),
+        ("chown_to_nobody", {"path": "{D}/f"}),
+        ("rename_deep", {"directory": "{D}", "depth": 1_200}),
+    ],
+)
+def test_a_call_with_odd_arguments_gets_an_errno_and_ends_nothing(
+    act: str, acts: dict[str, object], victim: Victim
+) -> None:
+    tree = victim.case(act) / "r"
+    filled = {key: value.replace("{D}", str(tree)) if isinstance(value, str) else value for key, value in acts.items()}
+    answer = victim.act("writer", act, {"path": str(tree)}, **filled)
+    assert refused(answer) or text(answer).startswith(("EINVAL", "renamed")), answer
+    assert not failed(victim.act("writer", "read", {"path": str(tree)}, path=str(tree / "f")))
+
+
+def _status(pid: int, field: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
+
+def _resident(pid: int) -> int:
+    return _status(pid, "VmRSS:")
+
+
+def _peak(pid: int) -> int:
+    return _status(pid, "VmHWM:")

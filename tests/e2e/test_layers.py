@@ -1,0 +1,171 @@
+"""Each layer is seen: with it an act is refused, and without it the same act does its harm.
+
+tests/victims/without.py is mcpwrap with layers taken out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import failed, text
+from tests.e2e.test_shutdown import descendants, left
+from tests.e2e.victim import SECRET, Victim
+
+pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
+
+WITHOUT = Path(__file__).resolve().parents[1] / "victims" / "without.py"
+Act = Callable[[Victim], bool]
+"""Tries to do harm, and tells whether it did."""
+
+
+def reads_a_second_file(victim: Victim) -> bool:
+    directory = victim.case("second")
+    answer = victim.act("reader", "read", {"path": str(directory / "a.txt")}, path=str(directory / "b.txt"))
+    return SECRET in text(answer)
+
+
+def reads_after_its_call_is_over(victim: Victim) -> bool:
+    path = str(victim.case("later") / "b.txt")
+    victim.act("reader", "detach_later", {"path": path}, path=path, result="/tmp/late", delay=0.3)
+    return SECRET in text(victim.act("nothing", "await_file", path="/tmp/late", seconds=5))
+
+
+def reads_a_dotenv(victim: Victim) -> bool:
+    directory = victim.case("dotenv")
+    answer = victim.act("reader", "read", {"path": str(directory)}, path=str(directory / ".env"))
+    return SECRET in text(answer)
+
+
+def writes_git_config(victim: Victim) -> bool:
+    directory = victim.case("config")
+    file = directory / "r" / ".git" / "config"
+    victim.act("writer", "write", {"path": str(directory / "r")}, path=str(file))
+    return file.read_text() == "owned"
+
+
+def reads_a_private_file_by_a_hard_link(victim: Victim) -> bool:
+    directory = victim.case("inode")
+    os.link(victim.place.work / "home" / ".netrc", directory / "r" / "innocent")
+    answer = victim.act(
+        "reader", "read", {"path": str(directory / "r")}, path=str(directory / "r" / "innocent")
+    )
+    return SECRET in text(answer)
+
+
+def moves_a_directory_that_holds_git(victim: Victim) -> bool:
+    directory = victim.case("moved") / "r"
+    acts = {"directory": str(directory / "sub"), "aside": str(directory / "s2"), "inside": ".git/x"}
+    return not failed(
+        victim.act(
+            "writer", "rename", {"path": str(directory)}, source=acts["directory"], destination=acts["aside"]
+        )
+    )
+
+
+def reads_pid_ones_environment(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "read", path="/proc/1/status"))
+
+
+def makes_a_keyring(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "key"))
+
+
+def connects_to_the_host(victim: Victim) -> bool:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(3)
+
+        def answer() -> None:
+            try:
+                peer, _ = listener.accept()
+            except TimeoutError:
+                return
+            with peer:
+                peer.sendall(SECRET.encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        host, port = listener.getsockname()
+        said = text(victim.act("nothing", "connect_tcp", host=host, port=port))
+        thread.join()
+    return SECRET in said
+
+
+def runs_a_program_nobody_granted(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "execute", argv=["/usr/bin/id"]))
+
+
+def runs_a_program_it_wrote(victim: Victim) -> bool:
+    program = shutil.which("cat")
+    return not failed(victim.act("nothing", "execute_copy", program=program, place="/tmp/evil"))
+
+
+def forks_without_end(victim: Victim) -> bool:
+    return int(text(victim.act("nothing", "bomb_forks", limit=700)).split()[0]) > 512
+
+
+def outlives_the_launcher(victim: Victim) -> bool:
+    victim.act("nothing", "stay")
+    victim.act("nothing", "leave_daemon")
+    tree = descendants(victim.session.process.pid)
+    os.kill(victim.session.process.pid, signal.SIGKILL)
+    alive = left(tree, 3)
+    for pid, _ in alive:
+        os.kill(pid, signal.SIGKILL)
+    return bool(alive)
+
+
+def run(layers: str, act: Act) -> bool:
+    launcher = [sys.executable, "-I", "-B", str(WITHOUT), layers]
+    name = f"layer-{layers or 'all'}-{act.__name__}".replace(" ", "-").replace(",", "+")
+    setup = "echo SECRET-B > home/.netrc; echo x > home/.profile"
+    with Victim(name, launcher=launcher, setup=setup) as victim:
+        return act(victim)
+
+
+SEEN = [
+    ("broker", reads_a_second_file),
+    ("windows", reads_after_its_call_is_over),
+    ("private", reads_a_dotenv),
+    ("protected", writes_git_config),
+    ("inodes", reads_a_private_file_by_a_hard_link),
+    ("tree walk", moves_a_directory_that_holds_git),
+    ("procfs", reads_pid_ones_environment),
+    ("system calls", makes_a_keyring),
+    ("network", connects_to_the_host),
+    ("limits", forks_without_end),
+    ("life", outlives_the_launcher),
+    ("exec gate,landlock", runs_a_program_nobody_granted),
+    ("exec gate,landlock,noexec", runs_a_program_it_wrote),
+]
+SECOND = [
+    # One of two layers that hold the same: alone it is enough.
+    ("exec gate", runs_a_program_nobody_granted),
+    ("landlock", runs_a_program_nobody_granted),
+    ("exec gate,landlock", runs_a_program_it_wrote),
+    ("exec gate,noexec", runs_a_program_it_wrote),
+    ("landlock,noexec", runs_a_program_it_wrote),
+]
+
+
+@pytest.mark.parametrize(
+    ("layers", "act"), SEEN, ids=lambda value: value if isinstance(value, str) else value.__name__
+)
+def test_without_a_layer_an_act_that_was_refused_does_its_harm(layers: str, act: Act) -> None:
+    assert not run("", act), "refused with all layers"
+    assert run(layers, act), f"nothing sees that {layers} is gone"
+
+
+@pytest.mark.parametrize(
+    ("layers", "act"), SECOND, ids=lambda value: value if isinstance(value, str) else value.__name__
+)
+def test_where_two_layers_hold_the_same_one_is_enough(layers: str, act: Act) -> None:
+    assert not run(layers, act)

@@ -1,0 +1,184 @@
+"""mcpwrap with some of its layers taken out: `python -I without.py LAYER[,LAYER] OPTIONS... -- CMD...`.
+
+It exists to prove that tests see each layer: a layer whose loss turns nothing red is either not tested or
+not there. Each entry below replaces functions of the package in this process, before the server's tree is
+forked from it; the package itself has no switch.
+"""
+
+import sys
+
+from mcpwrap.kernel import mounts as kernel_mounts
+from mcpwrap.kernel import process
+from mcpwrap.operation import Decision, Need
+from mcpwrap.policy import inforce
+from mcpwrap.policy.effective import Effective
+from mcpwrap.sandbox import child, landlock, mounts, namespaces, netns, seccomp
+
+YES = Decision(allowed=True, rule="taken-out")
+
+
+def nothing(*_, **__):
+    return None
+
+
+def broker():
+    """The broker says yes to every read and write."""
+    decide = Effective.decide
+
+    def always(self, need, path, **more):
+        return YES if need in (Need.READ, Need.WRITE) else decide(self, need, path, **more)
+
+    Effective.decide = always
+    Effective.untouchable = nothing
+
+
+def exec_gate():
+    """The broker says yes to every execution."""
+    decide = Effective.decide
+
+    def always(self, need, path, **more):
+        return YES if need is Need.EXEC else decide(self, need, path, **more)
+
+    Effective.decide = always
+
+
+def windows():
+    """A grant once in force stays in force."""
+    from mcpwrap.policy.page import PageWriter
+
+    publish, kept = PageWriter.publish, {}
+
+    def keep(self, active):
+        kept.update({window.id: window for window in active.windows})
+        return publish(self, active._replace(windows=tuple(kept.values())))
+
+    PageWriter.publish = keep
+
+
+def private():
+    """Private names are names like others."""
+    inforce.InForce.withheld = lambda *_, **__: False
+
+
+def protected():
+    """Write-protected names are names like others."""
+    inforce.InForce.guarded = lambda *_, **__: False
+
+
+def inodes():
+    """A private file is one only under its own name."""
+    inforce.InForce.forbidden_inode = nothing
+
+
+def tree_walk():
+    """What is below a renamed directory is not looked at."""
+    from mcpwrap.broker import rename
+
+    rename._require_tree = nothing
+
+
+def procfs():
+    """All of /proc is to be read."""
+    from mcpwrap.broker import procfs as rules
+
+    rules.decide = lambda *_: YES
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").startswith("mcpwrap.broker") and hasattr(module, "procfs"):
+            module.procfs.decide = rules.decide
+
+
+def system_calls():
+    """Three calls of those that are denied are let through."""
+    verdicts = seccomp.verdicts
+
+    def wider(*arguments, **more):
+        from mcpwrap.sandbox.arguments import ALLOW
+
+        return verdicts(*arguments, **more) | dict.fromkeys(("keyctl", "io_uring_setup", "ptrace"), ALLOW)
+
+    seccomp.verdicts = wider
+
+
+def network():
+    """The host's network."""
+    namespaces.FLAGS &= ~process.CLONE_NEWNET
+    netns.furnish = nothing
+
+
+def landlock_floor():
+    """No Landlock domain at all."""
+    landlock.floor = nothing
+    landlock.nested = nothing
+
+
+def noexec():
+    """Writable mounts may hold programs."""
+    kernel_mounts.MOUNT_ATTR_NOEXEC = 0
+    mounts._MEMORY &= ~kernel_mounts.MS_NOEXEC
+
+
+def limits():
+    """No resource limits."""
+    process.set_limits = nothing
+    child.process.set_limits = nothing
+
+
+def life():
+    """Nobody watches whether the relay lives."""
+    import os
+
+    from mcpwrap.sandbox import stem
+
+    process.set_parent_death_signal = nothing
+    start = stem.start
+    pipe = os.pipe
+
+    def immortal(*arguments):
+        made = []
+
+        def keep():
+            made.append(pipe())
+            # The life pipe is the last of six; a second writer in the stem's own hands never ends it.
+            if len(made) == 6:
+                os.dup2(made[-1][1], 200, inheritable=True)
+            return made[-1]
+
+        os.pipe = keep
+        from mcpwrap.sandbox import inherited
+
+        close = inherited.close_others
+        for module in (stem, sys.modules["mcpwrap.sandbox.init"], child):
+            module.close_others = lambda *fds: close(*fds, 200)
+        try:
+            return start(*arguments)
+        finally:
+            os.pipe = pipe
+            os.close(200)
+
+    stem.start = immortal
+
+
+LAYERS = {
+    "broker": broker,
+    "exec gate": exec_gate,
+    "windows": windows,
+    "private": private,
+    "protected": protected,
+    "inodes": inodes,
+    "tree walk": tree_walk,
+    "procfs": procfs,
+    "system calls": system_calls,
+    "network": network,
+    "landlock": landlock_floor,
+    "noexec": noexec,
+    "limits": limits,
+    "life": life,
+}
+
+if __name__ == "__main__":
+    for name in filter(None, sys.argv[1].split(",")):
+        LAYERS[name]()
+    from mcpwrap.cli.main import main
+
+    sys.argv[1:] = sys.argv[2:]
+    sys.exit(main(sys.argv[1:]))
