@@ -74,5 +74,9 @@ REMEMBERED: Final = 4_096
 NOISE_NOTED: Final = 16
 """Lines of no protocol noted one by one; beyond, each doubling of their number (progress tables run to thousands)."""
 
+UNPARSABLE_LINES: Final = 100
+"""Lines of the client in a row that are no JSON, each answered: a stray banner or trace is shorter. Beyond, the
+client speaks another protocol, and two bytes of it would go on making 150 of answer."""
+
 GLANCE_BYTES: Final = 32 * 1024
-"""An answer from this size on is looked at without being parsed where that suffices; below, parsing is as cheap."""
+"""A line from this size on is looked at without being parsed where that suffices; below, parsing is as cheap."""

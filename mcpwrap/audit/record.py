@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from mcpwrap.audit.redact import shape
 from mcpwrap.limits import RECORDS_PER_WINDOW
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ VERSION: Final = 1
 
 Record: TypeAlias = dict[str, object]
 
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=shape).encode
 
 
 def encode(at: str, record: Mapping[str, object]) -> bytes:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from mcpwrap.protocol.glance import LongText
+
 MASK: Final = "***"
 
 KEYS_SHOWN: Final = 64
@@ -66,6 +68,8 @@ def shape(value: object) -> object:
         return str(value).lower() if value is not None else "null"
     if isinstance(value, str):
         return f"string of {len(value)}"
+    if isinstance(value, LongText):
+        return f"string of {value.size} bytes"
     if isinstance(value, (int, float)):
         return "number"
     if isinstance(value, Mapping):

@@ -16,6 +16,7 @@ from mcpwrap.limits import BOUND_VALUES_PER_CALL
 from mcpwrap.operation import Need
 from mcpwrap.policy.active import Bound, BoundKind, BoundPath, Resolved, Unbound
 from mcpwrap.policy.match import below, upward
+from mcpwrap.protocol.glance import LongText
 
 if TYPE_CHECKING:
     from mcpwrap.grant.grant import ArgPath, Block, PathRule
@@ -31,6 +32,7 @@ OUTSIDE: Final = "outside-within"
 LEADS_OUTSIDE: Final = "leads-outside-within"
 NO_FILE: Final = "no-file"
 TOO_MANY: Final = "too-many"
+TOO_LONG: Final = "too-long"
 
 REASONS: Final = {
     ABSENT: "the argument is absent",
@@ -40,6 +42,7 @@ REASONS: Final = {
     OUTSIDE: "the path lies outside the directories `within` allows",
     LEADS_OUTSIDE: "the path leads outside the directory `within` allows",
     NO_FILE: "the path leads to a socket, device or pipe",
+    TOO_LONG: "the argument is longer than any path",
     TOO_MANY: f"one call may bind {BOUND_VALUES_PER_CALL} values",
 }
 """Why a value bound nothing, in words; any other reason is the id of the private rule the path met."""
@@ -171,7 +174,7 @@ def _values(arguments: object, steps: tuple[str, ...]) -> Iterator[object]:
 
 def _unusable(value: object) -> str | None:
     if not isinstance(value, str):
-        return ABSENT if value is None else NOT_TEXT
+        return ABSENT if value is None else TOO_LONG if isinstance(value, LongText) else NOT_TEXT
     if not value:
         return EMPTY
     return NUL if "\0" in _local(value) else None

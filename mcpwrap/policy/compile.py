@@ -101,7 +101,12 @@ class Policy:
         return found.id if found else ""
 
     def tables_of(self, tool: str) -> tuple[ToolTable, ...]:
-        """Return the tables in force during a call of `tool`, `[tools."*"]` last."""
+        """Return the tables in force during a call of `tool`, `[tools."*"]` last.
+
+        None are for "", which stands for every other method: each of those has the grant of `[server]` only.
+        """
+        if not tool:
+            return ()
         tables = self._tables_of.get(tool)
         if tables is None:
             if len(self._tables_of) >= REMEMBERED_TOOLS:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwrap.limits import MAX_DEPTH
+from mcpwrap.limits import GLANCE_BYTES, MAX_DEPTH, UNPARSABLE_LINES
 from mcpwrap.protocol import mcp, overlap
 from mcpwrap.protocol.actions import Forward, Note, Reply
 from mcpwrap.protocol.framing import stray_cr
+from mcpwrap.protocol.glance import STAND_IN, LongText, calls_outline
 from mcpwrap.protocol.jsonrpc import (
     BLANK,
     ENVELOPE,
@@ -29,6 +30,8 @@ from mcpwrap.protocol.jsonrpc import (
 from mcpwrap.protocol.window import Call
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwrap.protocol.calls import Calls, Id
     from mcpwrap.protocol.questions import Questions
 
@@ -53,6 +56,13 @@ class ClientLines:
         self._questions = questions
         self._mode = mode
         self._reader = Reader()
+        self._outlines = Reader(self._long_text)
+        self._sizes: Iterator[int] = iter(())
+        self._unparsable = 0
+
+    def is_hopeless(self) -> bool:
+        """Tell whether so many lines in a row were no JSON that no more is to be expected."""
+        return self._unparsable >= UNPARSABLE_LINES
 
     def line(self, line: bytes, now: float) -> None:
         """Take one line with its LF."""
@@ -61,6 +71,9 @@ class ClientLines:
                 raise Refusal(
                     "a carriage return inside the line makes it two messages for some servers", PARSE_ERROR
                 )
+            if len(line) > GLANCE_BYTES and (call := self._glanced(line)) is not None:
+                self._calls.submit(line, [call], now)
+                return
             try:
                 reading = self._reader.read(line)
             except Unreadable as unreadable:
@@ -70,6 +83,7 @@ class ClientLines:
                 raise Refusal(str(unreadable), PARSE_ERROR) from None
             if not reading.exact:
                 raise Refusal("it is not UTF-8", PARSE_ERROR)
+            self._unparsable = 0
             if type(reading.value) is dict:
                 self._message(reading, line, now)
             elif type(reading.value) is list:
@@ -77,7 +91,34 @@ class ClientLines:
             else:
                 self._calls.out.append(Forward(line))
         except Refusal as refusal:
+            if refusal.code == PARSE_ERROR:
+                self._unparsable += 1
             self._refuse(refusal)
+
+    def _glanced(self, line: bytes) -> Call | None:
+        """Return the call a large line makes with certainty, its long arguments unread; None if it is to be parsed.
+
+        Only what lies inside `arguments` may be long: all that is not certain or not to be forwarded is parsed,
+        and answered then.
+        """
+        found = calls_outline(line)
+        if found is None:
+            return None
+        short, sizes = found
+        self._sizes = iter(sizes)
+        try:
+            line.decode()
+            reading = self._outlines.read(short)
+            message = reading.value
+            params = message.get("params") if type(message) is dict else None
+            if type(params) is not dict or any(type(value) is LongText for value in params.values()):
+                return None
+            return self._read(reading, message)
+        except (UnicodeDecodeError, Unreadable, Refusal):
+            return None
+
+    def _long_text(self, constant: str) -> LongText | float:
+        return LongText(next(self._sizes)) if constant.encode() == STAND_IN else float(constant)
 
     def _message(self, reading: Reading, line: bytes, now: float) -> None:
         message = reading.value

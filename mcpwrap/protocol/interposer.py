@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpwrap.limits import MAX_LINE
+from mcpwrap.limits import MAX_LINE, UNPARSABLE_LINES
 from mcpwrap.protocol import overlap as overlaps
-from mcpwrap.protocol.actions import Action, Failed, Noise, Note
+from mcpwrap.protocol.actions import Action, Failed, Noise, Note, Reply
 from mcpwrap.protocol.calls import Calls
 from mcpwrap.protocol.client import ClientLines
 from mcpwrap.protocol.framing import Lines
+from mcpwrap.protocol.jsonrpc import PARSE_ERROR, error_reply
 from mcpwrap.protocol.questions import Questions
 from mcpwrap.protocol.server import ServerLines
 
@@ -58,12 +59,15 @@ class Interposer:
         self._server_ended = False
 
     def from_client(self, data: bytes, now: float) -> list[Action]:
-        """Take bytes the client wrote. Once the server has ended they go nowhere."""
-        if self._server_ended:
+        """Take bytes the client wrote. Once the server has ended, or the client has failed, they go nowhere."""
+        if self._server_ended or self._client.is_hopeless():
             return []
         was = self._from_client.too_long
         for line in self._from_client.feed(data):
             self._client.line(line, now)
+            if self._client.is_hopeless():
+                self._give_up_client()
+                return self._done()
         if self._from_client.too_long and not was:
             self._too_long("client")
         return self._done()
@@ -123,6 +127,11 @@ class Interposer:
     def deadline(self) -> float | None:
         """Return the time at which `tick` has something to do, or None."""
         return self._calls.deadline()
+
+    def _give_up_client(self) -> None:
+        text = f"the client sent {UNPARSABLE_LINES} lines in a row that are not JSON; nothing more of it is read"
+        self._calls.out.append(Reply(error_reply(None, PARSE_ERROR, f"mcpwrap ends this connection: {text}")))
+        self._calls.out.append(Failed(text))
 
     def _too_long(self, side: str) -> None:
         what = f"the {side} sent a line of more than {self._max_line} bytes"

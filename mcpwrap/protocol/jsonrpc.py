@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -71,9 +71,10 @@ class Reading:
 class Reader:
     """A JSON parser that remembers duplicate keys. 1 µs for a small call, 2 ms for a megabyte of text."""
 
-    def __init__(self) -> None:
+    def __init__(self, constant: Callable[[str], object] | None = None) -> None:
+        """`constant` is called for each NaN, Infinity and -Infinity, in order, and returns its value."""
         self._twice: list[tuple[dict[str, Any], Pairs]] = []
-        self._decode = json.JSONDecoder(object_pairs_hook=self._object).raw_decode
+        self._decode = json.JSONDecoder(object_pairs_hook=self._object, parse_constant=constant).raw_decode
 
     def _object(self, pairs: Pairs) -> dict[str, Any]:
         made = dict(pairs)

@@ -69,7 +69,8 @@ class Effects:
                 case Reply():
                     self._write_client(action.data)
                 case Opened():
-                    self._open(action, now)
+                    if action.window.id not in self._refused:
+                        self._open(action, now)
                 case Closed():
                     self._close(action, now)
                 case Note():
@@ -90,11 +91,12 @@ class Effects:
         window = action.window
         reason = self._calls.open_window(window)
         if reason:
-            self._refused.add(window.id)
             self._output.say(f"refused the call of {window.tool!a}: {reason}")
             self.perform(self._interposer.refuse(window, f"mcpwrap refused the call: {reason}", now), now)
 
     def _close(self, action: Closed, now: float) -> None:
+        if action.how == "refused":
+            self._refused.add(action.window.id)  # With it the rest of its batch, opened or not yet.
         try:
             self._calls.close_window(action.window, action.how, action.denials, now)
             self._audit_full = False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.corpus import WORK
 from tests.e2e.servers import Unavailable, install
 
 
@@ -29,3 +31,9 @@ def installed() -> Callable[[str], Path]:
         pytest.skip(f"{name} is not to be had: {refused[name]}")
 
     return get
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_work_is_left() -> Iterator[None]:
+    yield
+    shutil.rmtree(WORK, ignore_errors=True)

@@ -8,15 +8,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.client import Session, SessionEnded, failed, text
 from tests.e2e.corpus import bench, mcpwrap
-from tests.e2e.victim import SECRET, SERVER, Victim, refused, snapshot
+from tests.e2e.victim import SECRET, SERVER, Victim, filled, refused, snapshot
 
+SCRIPT = "mkdir bin; printf '#!/bin/bash\\necho script\\n' > bin/script; chmod 755 bin/script\n"
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 
 MEMORY_LIMIT = 256 << 20
@@ -27,8 +29,7 @@ MARKER = "SWAPPED"
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Victim]:
-    setup = "mkdir bin; printf '#!/bin/bash\\necho script\\n' > bin/script; chmod 755 bin/script\n"
-    with Victim("attacks", setup=setup, grant="attacks") as victim:
+    with Victim("attacks", setup=SCRIPT, grant="attacks") as victim:
         yield victim
 
 
@@ -38,7 +39,7 @@ def victim(shared: Victim) -> Victim:
     return shared
 
 
-def said(victim: Victim, tool: str, act: str, bound: dict[str, object] | None = None, **acts: object) -> str:
+def said(victim: Victim, tool: str, act: str, bound: Mapping[str, Any] | None = None, **acts: Any) -> str:
     """Return what an act came to; that mcpwrap ended the tree is an outcome, too."""
     try:
         outcome = text(victim.act(tool, act, bound, **acts))
@@ -110,7 +111,9 @@ def test_a_link_on_the_host_does_not_lead_to_what_only_the_sandbox_has_there(
     directory = victim.case(f"link-{target.replace('/', '-').replace('{H}', 'home')}")
     leads_to = target.replace("{H}", victim.place.env["HOME"])
     link = directory / "r" / "notes.txt"
-    outcome = said(victim, "writer", "symlink", {"path": str(directory / "r")}, target=leads_to, path=str(link))
+    outcome = said(
+        victim, "writer", "symlink", {"path": str(directory / "r")}, target=leads_to, path=str(link)
+    )
     assert not link.is_symlink(), f"{outcome}: {link} -> {leads_to}"
 
 
@@ -185,13 +188,48 @@ def test_a_granted_script_does_not_grant_its_interpreter(victim: Victim) -> None
     assert not said(victim, "other", "execute_by_swapped_script", **acts).startswith(MARKER)
 
 
+def test_a_granted_script_is_the_one_that_its_interpreter_opens(victim: Victim) -> None:
+    # The kernel hands on the path as it was written: a link of the server's own may lead elsewhere by then.
+    acts = {"script": str(victim.place.work / "bin" / "script"), "interpreter": "/bin/bash", "marker": MARKER}
+    assert not said(victim, "other", "execute_replaced_script", **acts).startswith(MARKER)
+
+
+def test_a_granted_script_runs_though_no_line_names_its_interpreter() -> None:
+    with Victim("attacks-script", setup=SCRIPT, grant="attacks-script") as victim:
+        script = str(victim.place.work / "bin" / "script")
+        assert text(victim.act("other", "execute", argv=[script])).startswith("script")
+
+
+def test_a_granted_script_executed_by_a_directory_descriptor_does_not_end_the_server(victim: Victim) -> None:
+    answer = victim.act("other", "execute_at", directory=str(victim.place.work / "bin"), name="script")
+    assert text(answer).startswith(("script", "EACCES", "ENOENT")), answer
+
+
+# The next start
+
+
+def test_a_private_home_that_was_closed_by_the_server_does_not_keep_it_from_starting_again() -> None:
+    with Victim("attacks-closed", grant="attacks") as victim:
+        home = victim.place.work / "home"
+        try:
+            victim.act("nothing", "close_to_all", path=str(home / ".local"))
+            victim.session.close()
+            victim.restart_if_dead()
+            assert not failed(victim.act("nothing", "sleep", seconds=0))
+        finally:
+            subprocess.run(["chmod", "-R", "u+rwx", home], check=True)
+
+
 # The host's means
 
 
 def test_shared_anonymous_memory_counts_towards_the_limit() -> None:
-    with Victim("attacks-memory", options=["--limit-memory", str(MEMORY_LIMIT)], grant="attacks") as victim:
-        with pytest.raises(SessionEnded):
-            victim.act("nothing", "hold_shared_memory", size=MEMORY_LIMIT * 4, seconds=3)
+    options = ["--limit-memory", str(MEMORY_LIMIT)]
+    with (
+        Victim("attacks-memory", options=options, grant="attacks") as victim,
+        pytest.raises(SessionEnded),
+    ):
+        victim.act("nothing", "hold_shared_memory", size=MEMORY_LIMIT * 4, seconds=3)
 
 
 def test_the_relay_does_not_remember_refusals_without_bound() -> None:
@@ -233,8 +271,10 @@ def test_a_call_with_odd_arguments_gets_an_errno_and_ends_nothing(
     act: str, acts: dict[str, object], victim: Victim
 ) -> None:
     tree = victim.case(act) / "r"
-    filled = {key: value.replace("{D}", str(tree)) if isinstance(value, str) else value for key, value in acts.items()}
-    answer = victim.act("writer", act, {"path": str(tree)}, **filled)
+    try:
+        answer = victim.act("writer", act, {"path": str(tree)}, **filled(acts, tree, victim.place.work))
+    finally:
+        subprocess.run(["rm", "-rf", tree / "deep", tree / "deeper"], check=True)  # too deep for shutil
     assert refused(answer) or text(answer).startswith(("EINVAL", "renamed")), answer
     assert not failed(victim.act("writer", "read", {"path": str(tree)}, path=str(tree / "f")))
 

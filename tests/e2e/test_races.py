@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 
 OPENS = int(os.environ.get("MCPWRAP_RACE_OPENS", "3000"))
 RENAMES = int(os.environ.get("MCPWRAP_RACE_RENAMES", "1000"))
-"""`make bench` runs 20,000 and 5,000."""
+"""Fewer than the 20,000 and 5,000 that were run once: MCPWRAP_RACE_OPENS and MCPWRAP_RACE_RENAMES set them."""
 SECONDS = 280
 
 

@@ -69,6 +69,13 @@ CASES = [
         {"path": "{W}/home/.ssh/id_ed25519"},
         {"path": "{W}/home/.ssh/id_ed25519"},
     ),
+    Case(
+        "reads_a_key_by_a_hard_link",
+        "reader",
+        "read",
+        {"path": "{W}/data/keys/innocent"},
+        {"path": "{W}/data/keys"},
+    ),
     Case("reads_a_private_file_by_a_hard_link", "reader", "read", {"path": "{D}/r/innocent"}, TREE),
     Case("reads_a_dotenv_it_names", "reader", "read", {"path": "{D}/.env"}, {"path": "{D}/.env"}),
     Case("reads_a_dotenv_below_its_directory", "reader", "read", {"path": "{D}/.env"}, {"path": "{D}"}),
@@ -192,6 +199,7 @@ MAY_CHANGE = {"maps_a_written_file_executable": "a.txt"}
 def victims() -> Iterator[tuple[Victim, Victim]]:
     """The same server bare and behind mcpwrap."""
     setup = "mkdir -m 700 home/.ssh; echo SECRET-B | tee home/.ssh/id_ed25519 > home/.netrc; mkdir -p state"
+    setup += "; mkdir data/keys; ln home/.ssh/id_ed25519 data/keys/innocent"
     with Victim("files-bare", "bare", setup=setup) as bare, Victim("files", setup=setup) as wrapped:
         yield bare, wrapped
 

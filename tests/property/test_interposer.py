@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcpwrap.operation import Denial
 from mcpwrap.protocol.actions import Action, Closed, Forward, Noise, Opened, Reply
+from mcpwrap.protocol.glance import LongText
 from mcpwrap.protocol.interposer import Interposer
 
 IDS = st.one_of(st.integers(0, 5), st.sampled_from(["0", "1", "a"]))
@@ -202,6 +204,40 @@ def _is_ours(text: bytes) -> bool:
         return True
     said = json.dumps(message.get("error") or message.get("result"))
     return "mcpwrap" in said or message["result"].get("_meta") == {}
+
+
+def _unread(value: object) -> object:
+    """Return a value as a reading leaves it that does not read its strings."""
+    if isinstance(value, str | LongText):
+        return "a string"
+    if isinstance(value, list):
+        return [_unread(item) for item in value]
+    return {key: _unread(item) for key, item in value.items()} if isinstance(value, dict) else repr(value)
+
+
+def _with_unread_arguments(actions: list[Action]) -> list[object]:
+    return [
+        (type(action), replace(action.window, arguments={}), _unread(action.window.arguments))
+        if isinstance(action, Opened | Closed)
+        else action
+        for action in actions
+    ]
+
+
+@settings(max_examples=200)
+@given(EVENTS, MODES)
+def test_looking_at_outlines_of_calls_does_what_parsing_does(
+    events: list[tuple[str, Any]], mode: str
+) -> None:
+    with patch("mcpwrap.protocol.client.GLANCE_BYTES", 1 << 40):
+        parsed = Run(mode, startup=False).play(events)
+    with (
+        patch("mcpwrap.protocol.client.GLANCE_BYTES", 0),
+        patch("mcpwrap.protocol.glance.GLANCE_BYTES", 2),
+        patch("mcpwrap.protocol.glance._DENSE_BYTES", 0),
+    ):
+        glanced = Run(mode, startup=False).play(events)
+    assert _with_unread_arguments(glanced) == _with_unread_arguments(parsed)
 
 
 @settings(max_examples=200)

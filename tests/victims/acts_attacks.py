@@ -5,9 +5,12 @@ import glob
 import mmap
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+
+from acts_kernel import NR
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 FLAG = 4000
@@ -112,6 +115,49 @@ def execute_by_swapped_loader(marker):
 
 def execute_by_swapped_script(script, interpreter, marker):
     return execute_swapped(script, interpreter, ["x", "-c", f"echo {marker}", "{path}"], marker)
+
+
+def execute_replaced_script(script, interpreter, marker, rounds=60):
+    """Execute a link to `script`, and let the link lead to another one before the interpreter opens it."""
+    directory = f"/tmp/replace{time.monotonic_ns()}"
+    os.mkdir(directory)
+    with open(f"{directory}/own", "w") as file:
+        file.write(f"#!{interpreter}\necho {marker}\n")
+    said = ""
+    for attempt in range(rounds):
+        for target, name in ((script, "s"), (f"{directory}/own", "next")):
+            os.symlink(target, f"{directory}/{name}{attempt}")
+        with subprocess.Popen([f"{directory}/s{attempt}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+            time.sleep(attempt % 20 * 0.0002)
+            os.rename(f"{directory}/next{attempt}", f"{directory}/s{attempt}")
+            said = child.communicate(timeout=20)[0].decode()
+        if marker in said:
+            return said
+    raise OSError(13, f"never: {said}")
+
+
+def execute_at(directory, name):
+    """Execute a file by its name in a directory held by a descriptor."""
+    fd = os.open(directory, os.O_PATH)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(writer, 1)
+        os.set_inheritable(fd, True)
+        argv = (ctypes.c_char_p * 2)(b"x", None)
+        LIBC.syscall(NR["execveat"], fd, name.encode(), argv, (ctypes.c_char_p * 1)(None), 0)
+        os._exit(ctypes.get_errno())
+    os.close(writer)
+    said = os.read(reader, 4096).decode()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        raise OSError(status, os.strerror(status))
+    return said
+
+
+def close_to_all(path):
+    os.chmod(path, 0)
+    return "closed"
 
 
 def carry_away(directory, place, name):

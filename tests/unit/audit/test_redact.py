@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpwrap.audit.redact import MASK, mask_command, shapes
+from mcpwrap.protocol.glance import LongText
 
 
 @pytest.mark.parametrize(
@@ -42,8 +43,10 @@ def test_arguments_are_recorded_by_their_shapes() -> None:
         "list": [1, 2],
         "object": {"a": 1},
         "f": 1.5,
+        "content": LongText(40_000),
     }
     assert shapes(arguments) == {
+        "content": "string of 40000 bytes",
         "path": "string of 7",
         "n": "number",
         "flag": "true",

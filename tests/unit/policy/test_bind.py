@@ -8,6 +8,7 @@ import pytest
 
 from mcpwrap.limits import BOUND_VALUES_PER_CALL
 from mcpwrap.policy import bind as reasons
+from mcpwrap.protocol.glance import LongText
 from tests.unit.policy.machine import HOME, READ, WRITE, Machine
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def test_a_value_binds_the_object_it_leads_to(machine: Machine, value: str, path
         ("", reasons.EMPTY),
         (f"{WORK}/a\0b", reasons.NUL),
         (f"file://{WORK}/a%00", reasons.NUL),
+        (LongText(40_000), reasons.TOO_LONG),
         (7, reasons.NOT_TEXT),
         ({}, reasons.NOT_TEXT),
         ([f"{WORK}/a"], reasons.NOT_TEXT),

@@ -175,6 +175,12 @@ def test_globs_grant_what_they_match_on_real_paths() -> None:
     assert not effective.decide(WRITE, "/data/work/a.md").allowed
 
 
+def test_no_table_is_for_what_is_no_tool(machine: Machine) -> None:
+    policy = machine.policy('[tools."*"]\nfs_read = ["~/shared"]\n')
+    assert [table.header for table in policy.tables_of("any")] == ["*"]
+    assert policy.tables_of("") == ()
+
+
 def test_every_tool_table_is_added_unless_a_header_does_not_inherit(machine: Machine) -> None:
     policy = machine.policy(
         '[tools."*"]\nfs_read = ["~/shared"]\n[tools."a*"]\nfs_read = ["~/once"]\n'

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mcpwrap.protocol.framing import Lines, stray_cr
-from mcpwrap.protocol.glance import outline
+from mcpwrap.protocol.glance import calls_outline, outline
 from mcpwrap.protocol.jsonrpc import ENVELOPE, Reader, Unreadable, deeper_than, scan_ids, usable_id
 
 
@@ -101,6 +101,30 @@ def test_a_long_value_is_cut_and_a_long_key_is_not() -> None:
 )
 def test_no_outline_is_made_where_it_does_not_pay_or_is_not_certain(line: bytes) -> None:
     assert outline(line) is None
+
+
+LONG = b"x" * 40_000
+
+
+def test_long_strings_of_a_call_are_stood_in_for_and_counted() -> None:
+    line = b'{"a":"' + LONG + b'","b":["\\n' + LONG + b'"],"' + LONG + b'":"' + LONG[:20_000] + b'"}\n'
+    assert calls_outline(line) == (
+        b'{"a":Infinity,"b":[Infinity],"' + LONG + b'":"' + LONG[:20_000] + b'"}\n',
+        [40_000, 40_002],
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a":"b"}',
+        b'{"a":"' + LONG + b'","b":Infinity}',
+        b'{"a":"' + LONG + b'","b":"-Infinity"}',
+        *(b'{"a":"' + LONG + odd + b'"}' for odd in (b"\\u00e9", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")),
+    ],
+)
+def test_a_call_that_is_not_certain_by_its_outline_has_none(line: bytes) -> None:
+    assert calls_outline(line) is None
 
 
 def test_a_line_of_millions_of_chunks_is_put_together_in_bounded_memory() -> None:

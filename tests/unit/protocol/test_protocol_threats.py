@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpwrap.limits import MAX_DEPTH, NOISE_NOTED
+from mcpwrap.limits import MAX_DEPTH, NOISE_NOTED, UNPARSABLE_LINES
 from mcpwrap.protocol.actions import Closed, Failed, Forward, Noise, Note, Opened, Reply
 from tests.unit.protocol.playbook import (
     Client,
@@ -434,6 +434,29 @@ def test_a_flood_of_noise_is_noted_a_bounded_number_of_times() -> None:
     actions = play.take()
     assert sum(isinstance(action, Noise) for action in actions) == 10_000
     assert sum(isinstance(action, Note) for action in actions) < NOISE_NOTED + 14
+
+
+def test_a_flood_of_what_is_no_json_ends_in_one_named_error() -> None:
+    play = Playbook()
+    play >> Client(line(request(1, "ping")) + b"GET / HTTP/1.1\n" * 10_000 + line(request(2, "ping")))
+    first, *actions = play.take()
+    assert first == Forward(line(request(1, "ping")))
+    replies = [action.data for action in actions if isinstance(action, Reply)]
+    assert len(replies) == UNPARSABLE_LINES + 1
+    assert f"{UNPARSABLE_LINES} lines in a row" in json.loads(replies[-1])["error"]["message"]
+    assert isinstance(actions[-1], Failed)
+    assert not any(isinstance(action, Forward) for action in actions)
+    play >> Client(line(request(3, "ping")))
+    play.done()
+
+
+def test_garbage_between_messages_is_answered_line_by_line_however_much_it_is() -> None:
+    play = Playbook()
+    for number in range(3 * UNPARSABLE_LINES):
+        play >> Client(b"what?\n") << reply_error(None, -32700) << note("not-forwarded")
+        if number % (UNPARSABLE_LINES - 1) == 0:
+            play >> Client(request(number, "ping")) << Forward
+    play.done()
 
 
 @pytest.mark.parametrize("cut", [1, 7, 100, 1000])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpwrap.limits import UNPARSABLE_LINES
 from tests.unit.relay.wrapped import ECHO, INITIALIZE, SECONDS, Wrapped, call, request
 
 MIB = 1 << 20
@@ -138,6 +139,16 @@ def test_a_line_without_end_is_a_named_error_and_what_came_before_is_delivered()
         assert run.message()["id"] == 1
         assert run.wait() == 125
         assert "10000 bytes" in run.errors()
+
+
+def test_a_flood_of_what_is_no_json_is_a_named_error_and_what_came_before_is_delivered() -> None:
+    with Wrapped(ECHO) as run:
+        run.send(call(1, a="b") + b"x\n" * 100_000)
+        messages = [json.loads(line) for line in run.rest().splitlines()]
+        assert sum("error" in message for message in messages) == UNPARSABLE_LINES + 1
+        assert [message["id"] for message in messages if "result" in message] == [1]
+        assert run.wait() == 125
+        assert "lines in a row that are not JSON" in run.errors()
 
 
 def test_a_line_without_end_from_the_server_ends_it() -> None:

@@ -167,6 +167,22 @@ def test_a_fifo_is_looked_at_and_not_opened(tmp_path: Path) -> None:
     assert resolve(str(tmp_path / "a" / "b")).kind == "missing"
 
 
+def test_a_path_resolves_as_realpath_resolves_it(tmp_path: Path) -> None:
+    directory = tmp_path / "d"
+    directory.mkdir()
+    for name in ("file", "gone (deleted)"):
+        (directory / name).touch()
+    (tmp_path / "link").symlink_to("d")
+    (directory / "dangling").symlink_to("../nothing")
+    (tmp_path / "loop").symlink_to("loop")
+    reader, writer = os.pipe()
+    named = ("link/file", "link/../d/file", "link/gone (deleted)", "d/dangling", "link/x/y", "d/file/x", "loop", "")
+    for path in (*(f"{tmp_path}/{name}" for name in named), f"/proc/self/fd/{reader}", "/proc/self/root/etc"):
+        assert resolve(path).real == os.path.realpath(path)
+    os.close(reader)
+    os.close(writer)
+
+
 def test_strings_of_arguments_are_found_at_any_depth_and_bounded() -> None:
     assert list(strings({"a": "x", "b": [{"c": "y"}, 1, None], "d": {"e": ["z"]}})) == ["x", "y", "z"]
     assert len(list(strings({"many": ["x"] * 10_000}))) == 256
