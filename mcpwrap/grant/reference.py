@@ -48,14 +48,18 @@ _LANGUAGE = f"""\
 - Variables: `~` and `$HOME` (your home), `$CWD` (the server's working directory), `$STATE`, `$CACHE` (this
   server's own directories), `$TMP`, and any name of mcpwrap's own environment. An unset or empty variable is an
   error, and so is one that is `/`. `$$` is a `$`.
-- `/`, your home directory itself and what holds it cannot be granted: the server has a home of its own.
+- `/`, your home directory itself and what holds it cannot be granted: the server has a home of its own,
+  which keeps its dotfiles and nothing else.
   `/tmp` (`$TMP`), `/dev/shm` and `$STATE` are the server's own too, always writable, and need no line.
 - Patterns: `*` is any run of characters in a name, `?` one character, `**` (alone between slashes) any
   directories, or none. What matches stands for itself and all below. `[` has no meaning. A pattern that grants
   begins with a directory; in `fs_deny` and `[server.quiet]` it may begin with `**/`.
 - `$arg:NAME`, `$arg:a.b`, `$arg:items[]` in a `[tools.…]` table: the path that argument of this call names.
   `"$arg:path in ~/x"` limits one rule, `within` in `[policy]` all others; without a limit it is an error.
-  `"$arg:repo_path/.git/config"` names exactly one file below the argument.
+  `"$arg:repo_path/.git/config"` names exactly one file below the argument. The directories above what an
+  argument names, up to the limit, may be listed: names, no content.
+- A file that may be written may be replaced, too: by way of a new file beside it whose name is its own and one
+  of `. ~ - _ #` and anything (`notes.txt.tmp`, `.notes.txt.swp`).
 - Keys and secrets (`~/.ssh`, `.env`, browser profiles, …) are readable, and client configurations, `.git/hooks`
   and shell start-up files writable, only if a line names exactly them.
 

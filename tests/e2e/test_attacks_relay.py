@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mcpwrap.audit import writer as writers
+from mcpwrap.audit.reader import RunFile
 from mcpwrap.audit.writer import AuditWriter
 from tests.e2e.client import Late, Session, failed, text
 from tests.e2e.corpus import Bench, bench, mcpwrap
@@ -189,7 +190,7 @@ def test_a_file_that_another_run_prunes_first_does_not_end_this_one(
         (tmp_path / f"2020{number:04}T000000.000Z-1.jsonl").touch()
     writer = AuditWriter(str(tmp_path))
 
-    def pruned_meanwhile(found: writers.RunFile) -> bool:
+    def pruned_meanwhile(found: RunFile) -> bool:
         os.unlink(found.path)
         return False
 

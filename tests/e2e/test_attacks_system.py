@@ -80,6 +80,40 @@ def test_a_directory_above_a_mount_cannot_be_renamed_on_the_servers_own_ground(g
             shutil.rmtree(above)
 
 
+def test_a_second_run_cannot_carry_the_mounts_of_the_first_away() -> None:
+    # Both have the same private home. What is a mount point of the one is a mere directory to the other, and
+    # renaming it there takes the mount along, pinned or not.
+    place = bench(
+        "attacks-two", f"mkdir -p home/.tool/project/docs; echo {SECRET} > home/.tool/project/docs/b.txt\n"
+    )
+    tool = place.work / "home" / ".tool"
+    before = snapshot(tool)
+    template = (Path(__file__).parent / "grants" / "attacks-home.toml").read_text()
+    (place.work / "data" / "docs").mkdir()
+    sessions = []
+    for name, project in (("first", tool / "project"), ("second", place.work / "data")):
+        grant = place.work / f"{name}.toml"
+        grant.write_text(template.replace("{P}", str(project)))
+        grant.chmod(0o600)
+        command = [*mcpwrap(), "--grant", str(grant), "--", sys.executable, "-B", str(SERVER)]
+        sessions.append(Session(command, env=place.env, cwd=place.work / "data", stderr=place.work / name))
+        sessions[-1].initialize()
+    first, second = sessions
+    try:
+        acts = {"source": str(tool / "project"), "destination": str(tool / "elsewhere")}
+        moved = second.call("nothing", {"act": "rename", "with": acts})
+        path = str(tool / "elsewhere" / "docs" / "b.txt")
+        answer = first.call("nothing", {"act": "read", "with": {"path": path}})
+        assert "FAULT" not in text(moved)
+        assert SECRET not in text(answer)
+        path = str(tool / "elsewhere" / "docs" / ".mcp.json")
+        first.call("nothing", {"act": "write", "with": {"path": path}})
+        assert snapshot(tool) == before
+    finally:
+        first.close()
+        second.close()
+
+
 @pytest.mark.parametrize("name", [".mcp.json", ".vscode/tasks.json", ".claude/settings.json", ".bashrc"])
 def test_an_existing_directory_does_not_pass_for_one_made_by_this_call(name: str, victim: Victim) -> None:
     directory = victim.case(f"born-{name.replace('/', '-')}")
@@ -184,13 +218,21 @@ def test_an_execution_is_verified_though_the_program_is_the_one_that_executes(vi
 
 
 def test_a_granted_script_does_not_grant_its_interpreter(victim: Victim) -> None:
-    acts = {"script": str(victim.place.work / "bin" / "script"), "interpreter": "/bin/bash", "marker": MARKER}
+    acts: dict[str, Any] = {
+        "script": str(victim.place.work / "bin" / "script"),
+        "interpreter": "/bin/bash",
+        "marker": MARKER,
+    }
     assert not said(victim, "other", "execute_by_swapped_script", **acts).startswith(MARKER)
 
 
 def test_a_granted_script_is_the_one_that_its_interpreter_opens(victim: Victim) -> None:
     # The kernel hands on the path as it was written: a link of the server's own may lead elsewhere by then.
-    acts = {"script": str(victim.place.work / "bin" / "script"), "interpreter": "/bin/bash", "marker": MARKER}
+    acts: dict[str, Any] = {
+        "script": str(victim.place.work / "bin" / "script"),
+        "interpreter": "/bin/bash",
+        "marker": MARKER,
+    }
     assert not said(victim, "other", "execute_replaced_script", **acts).startswith(MARKER)
 
 
