@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mcpwrap.errors import CommandNotFound
+from mcpwrap.errors import CommandNotFound, Error
 from mcpwrap.policy.facts import Facts
-from mcpwrap.sandbox.launch import find
+from mcpwrap.sandbox.launch import find, launch
 from mcpwrap.sandbox.roots import Bounds, roots_of_interpreter
 
 LINKED_ENTRIES = 512
@@ -47,6 +47,16 @@ def facts_of(
     def program_roots(program: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(os.path.realpath, roots_of_interpreter(program, bounds))))
 
+    def interpreters(program: str) -> tuple[str, ...]:
+        if os.path.isdir(program):
+            return (
+                os.path.realpath("/bin/sh"),
+            )  # what the scripts among a program's helpers are written for
+        try:
+            return tuple(map(os.path.realpath, launch([program], environ, variables.cwd).files[1:]))
+        except Error:
+            return ()  # nothing that can be run
+
     return Facts(
         home=variables.home,
         passwd_home=variables.passwd_home,
@@ -65,6 +75,7 @@ def facts_of(
         linked=_linked,
         kind=kind_of,
         program_roots=program_roots,
+        interpreters=interpreters,
         own=_own_code(),
         path=tuple(entry for entry in environ.get("PATH", "").split(":") if entry.startswith("/")),
         withheld=(

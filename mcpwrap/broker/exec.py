@@ -18,6 +18,8 @@ from mcpwrap.broker.resolve import Found, failure
 from mcpwrap.operation import Decision, Need
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwrap.broker.session import Session
 
 SCRIPT_HEAD = 256
@@ -25,6 +27,9 @@ SCRIPT_HEAD = 256
 
 SCRIPT_DEPTH = 5
 """Interpreters that may be scripts themselves: the limit of exec_binprm in fs/exec.c."""
+
+COMMAND_LINE = 16_384
+"""Bytes of a command line that are compared: more than `SCRIPT_DEPTH` `#!` lines and a path."""
 
 MAX_PENDING = 1_024
 """Executions not yet verified; beyond, those whose process is gone are forgotten."""
@@ -37,15 +42,18 @@ class WrongImage(Exception):
 
 
 class Expected(NamedTuple):
-    """What must be seen at the next trap: `program`, and the `script` path its command line must name.
+    """What must be seen once the execution has happened.
 
-    `before` is the image that executes; seeing it still means that the call has failed or not yet happened.
+    `program` is the file, `path` its name, `arguments` what the command line must begin with (empty unless a
+    script is run). `before` is the layout of the memory that executes, `started` the process's own time
+    of start: another one is another process under the same number.
     """
 
     program: Identity
     path: str
-    script: bytes
-    before: Identity
+    arguments: tuple[bytes, ...]
+    before: tuple[bytes, ...]
+    started: bytes
 
 
 class Executions:
@@ -58,48 +66,59 @@ class Executions:
     def allow(self, caller: Caller, dirfd: int, path: bytes, flags: int) -> None:
         """Decide one execve(at); returns if the kernel shall make it. Raises OSError if not."""
         session = self._session
+        group = Caller(caller.thread_group(), caller.proc)
         found = self._look_up(caller, dirfd, path, flags)
         try:
-            program, script = self._program(caller, found, path)
-            try:
-                group = caller.thread_group()
-                if len(self.pending) >= MAX_PENDING:
-                    self.pending = {
-                        pid: each for pid, each in self.pending.items() if os.path.exists(str(pid))
-                    }
-                if len(self.pending) >= MAX_PENDING:
-                    raise failure(errno.EAGAIN)
-                if not session.verdicts.unchanged():
-                    session.verdicts.refresh()
-                    self._program(caller, found, path)[0].close()
-                self.pending[group] = Expected(
-                    program.identity, program.path, script, Caller(group, caller.proc).image()
-                )
-            finally:
-                program.close()
+            self._make_room(group)
+            expected = self._decide(caller, group, found, dirfd, path)
+            if not session.verdicts.unchanged():
+                session.verdicts.refresh()
+                expected = self._decide(caller, group, found, dirfd, path)
+            self.pending[group.pid] = expected
         finally:
             found.close()
 
     def verify(self, caller: Caller) -> None:
         """Check what the process `caller.pid` runs now against what it was allowed to become.
 
-        Raises WrongImage. Nothing is pending for almost every trap; the caller asks that first.
+        Raises WrongImage. Nothing is pending for almost every trap; the caller asks that first. As long
+        as the memory is laid out as before, the execution has failed or not yet happened.
         """
         expected = self.pending[caller.pid]
         try:
-            image = caller.image()
-            if image == expected.program:
-                if expected.script and expected.script not in caller.read("cmdline", 16_384).split(b"\0")[:4]:
-                    raise WrongImage(
-                        f"{expected.path} runs another script than {os.fsdecode(expected.script)}"
-                    )
-            elif image == expected.before:
-                return
-            else:
-                raise WrongImage(f"another program runs in the place of {expected.path}")
+            started, layout = caller.layout()
+            if started == expected.started:
+                if layout == expected.before:
+                    return
+                if caller.image() != expected.program:
+                    raise WrongImage(f"another program runs in the place of {expected.path}")
+                words = caller.read("cmdline", COMMAND_LINE).split(b"\0")
+                if tuple(words[: len(expected.arguments)]) != expected.arguments:
+                    raise WrongImage(f"{expected.path} runs another script than was decided on")
         except (FileNotFoundError, ProcessLookupError):
             pass  # it is gone, and with it what it ran
+        except OSError as error:
+            raise WrongImage(f"{expected.path} cannot be looked at: {error.strerror}") from error
         del self.pending[caller.pid]
+
+    def _make_room(self, group: Caller) -> None:
+        if len(self.pending) < MAX_PENDING:
+            return
+        self.pending = {
+            pid: each
+            for pid, each in self.pending.items()
+            if _started(Caller(pid, group.proc)) == each.started
+        }
+        if len(self.pending) >= MAX_PENDING:
+            raise failure(errno.EAGAIN)
+
+    def _decide(self, caller: Caller, group: Caller, found: Found, dirfd: int, path: bytes) -> Expected:
+        program, arguments = self._program(caller, found, dirfd, path)
+        try:
+            started, layout = group.layout()
+            return Expected(program.identity, program.path, arguments, layout, started)
+        finally:
+            program.close()
 
     def _look_up(self, caller: Caller, dirfd: int, path: bytes, flags: int) -> Found:
         session = self._session
@@ -116,27 +135,33 @@ class Executions:
         found.close()
         raise failure(errno.EACCES)
 
-    def _program(self, caller: Caller, found: Found, written: bytes) -> tuple[Found, bytes]:
-        """Decide on a file and its interpreters; return what will run, and the script path it is given."""
+    def _program(
+        self, caller: Caller, found: Found, dirfd: int, path: bytes
+    ) -> tuple[Found, tuple[bytes, ...]]:
+        """Decide on a file and its interpreters; return what will run and what its arguments must begin with."""
         session = self._session
         if not found.stat.st_mode & 0o111:
             raise failure(errno.EACCES)
+        written = _as_passed_on(dirfd, path)
         session.require(caller, "exec", Need.EXEC, found, written=os.fsdecode(written))
-        script = b""
+        arguments: tuple[bytes, ...] = ()
         current = Found(os.dup(found.fd))
         try:
             for _ in range(SCRIPT_DEPTH):
                 interpreter = _interpreter(current)
                 if interpreter is None:
-                    return current, script
-                following = self._look_up(caller, AT_FDCWD, interpreter, 0)
+                    return current, arguments
+                if not arguments:
+                    self._require_fixed(caller, found, dirfd, path)
+                    arguments = (written,)
+                arguments = (*interpreter, *arguments)
+                following = self._look_up(caller, AT_FDCWD, interpreter[0], 0)
                 decision = session.verdicts.effective.interpreter(
                     current.path, following.path, identity=current.identity
                 )
                 if not decision.allowed:
                     following.close()
-                    raise session.refuse(caller, "exec", Need.EXEC, os.fsdecode(interpreter), decision)
-                script = script or written
+                    raise session.refuse(caller, "exec", Need.EXEC, os.fsdecode(interpreter[0]), decision)
                 current.close()
                 current = following
             rule = Decision(False, "script-depth")
@@ -145,9 +170,22 @@ class Executions:
             current.close()
             raise
 
+    def _require_fixed(self, caller: Caller, found: Found, dirfd: int, path: bytes) -> None:
+        """Raise OSError EACCES for a script by a name the server could turn to another file.
 
-def _interpreter(found: Found) -> bytes | None:
-    """Return the interpreter a `#!` line names, None if the file is no script."""
+        The interpreter opens the script again by that name, when the kernel's part is long over.
+        """
+        session = self._session
+        written = session.absolute(caller, dirfd, path) if path else found.path
+        if os.path.normpath(written) == found.path:
+            return
+        changeable = session.verdicts.effective.changeable
+        if "/../" in written or any(os.path.islink(each) and changeable(each) for each in _upward(written)):
+            raise session.refuse(caller, "exec", Need.EXEC, found.path, Decision(False, "writable"))
+
+
+def _interpreter(found: Found) -> tuple[bytes, ...] | None:
+    """Return the interpreter a `#!` line names and its one argument, if any; None if the file is no script."""
     fd = found.reopen(os.O_RDONLY)
     try:
         head = os.pread(fd, SCRIPT_HEAD, 0)
@@ -155,15 +193,29 @@ def _interpreter(found: Found) -> bytes | None:
         os.close(fd)
     if not head.startswith(b"#!"):
         return None
-    words = head[2:].split(b"\n", 1)[0].split(None, 1)
+    words = head[2:].split(b"\n", 1)[0].strip(b" \t").split(None, 1)
     if not words:
         raise failure(errno.ENOEXEC)
-    return words[0]
+    return tuple(words)
 
 
-def _runs(pid: int, proc: int) -> bool:
+def _as_passed_on(dirfd: int, path: bytes) -> bytes:
+    """Return the name the kernel gives an interpreter for its script (`bprm->filename` of fs/exec.c)."""
+    if dirfd == AT_FDCWD or path.startswith(b"/"):
+        return path
+    return b"/dev/fd/%d" % dirfd + (b"/" + path if path else b"")
+
+
+def _upward(path: str) -> Iterator[str]:
+    """Yield the normalized `path` and every directory above it but the root."""
+    path = os.path.normpath(path)
+    while path != "/":
+        yield path
+        path = os.path.dirname(path)
+
+
+def _started(caller: Caller) -> bytes:
     try:
-        Caller(pid, proc).image()
-    except OSError:
-        return False
-    return True
+        return caller.layout()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return b""

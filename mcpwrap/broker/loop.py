@@ -114,5 +114,5 @@ class Dispatch:
             raise Ended("mcpwrap is gone") from gone
         except OSError as error:
             return ends.refuse(ident, error.errno or errno.EIO)
-        except ValueError:
-            return ends.refuse(ident, errno.EINVAL)
+        except (ValueError, OverflowError):
+            return ends.refuse(ident, errno.EINVAL)  # a number or name Python has no call for

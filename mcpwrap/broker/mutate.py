@@ -14,6 +14,7 @@ import stat
 import struct
 from typing import TYPE_CHECKING
 
+from mcpwrap.broker.links import require_target
 from mcpwrap.broker.request import (
     AT_EMPTY_PATH,
     AT_FDCWD,
@@ -118,23 +119,12 @@ def make_symlink(session: Session, caller: Caller, target: int, dirfd: int, path
             raise failure(errno.EEXIST)
         decision = session.require(caller, "symlink", Need.WRITE, entry, regular=False)
         # One on the host's ground is the host's to follow: it leads to the user's files, not to private ones.
-        _require_target(session, caller, entry, text, host=decision.rule not in OWN)
+        directory = entry.path.rpartition("/")[0] or "/"
+        require_target(session, caller, "symlink", directory, text, host=decision.rule not in OWN)
         os.symlink(text, entry.name, dir_fd=entry.parent)
         return 0
     finally:
         entry.close()
-
-
-def _require_target(session: Session, caller: Caller, entry: Entry, text: bytes, *, host: bool) -> None:
-    directory = entry.path.rpartition("/")[0] or "/"
-    written = os.path.normpath(os.path.join(directory, os.fsdecode(text)))
-    leads_to = os.path.realpath(written)
-    for path in dict.fromkeys((written, leads_to)):
-        decision = session.verdicts.decide(
-            "symlink", Need.READ, path, host=host, errno=errno.EACCES, pid=caller.pid
-        )
-        if not decision.allowed:
-            raise failure(errno.EACCES)
 
 
 def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int], flags: int) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.broker import procfs
 from mcpwrap.broker.resolve import MAX_LINKS, Entry, Found, failure
+from mcpwrap.broker.session import OWN_GROUND
 from mcpwrap.operation import Decision, Need
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _permit(session: Session, caller: Caller, found: Found, path: bytes, flags: 
         return  # a directory of the fresh root: holds nothing but the names of what is granted
     regular = kind == stat.S_IFREG
     decision = session.verdicts.effective.decide(need, found.path, identity=found.identity, regular=regular)
-    if not (decision.allowed and decision.routine):  # what is routine, most of all opens, is not recorded
+    if not (decision.allowed and decision.routine) or decision.rule in OWN_GROUND:
         session.require(caller, need.value, need, found, written=os.fsdecode(path), regular=regular)
 
 

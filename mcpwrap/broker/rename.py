@@ -12,12 +12,15 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from mcpwrap.broker.links import leads_to, require_target
 from mcpwrap.broker.resolve import Entry, failure
 from mcpwrap.kernel import files
 from mcpwrap.limits import DIRECTORY_RENAME_ENTRIES
 from mcpwrap.operation import Decision, Need
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcpwrap.broker.request import Caller
     from mcpwrap.broker.session import Session
 
@@ -35,7 +38,8 @@ def rename(session: Session, caller: Caller, ends: tuple[int, int, int, int], fl
         try:
             _require(session, caller, source, target, exchange=bool(flags & files.RENAME_EXCHANGE))
             files.renameat2(source.parent, source.name, target.parent, target.name, flags)
-            session.verdicts.removed(source.path)
+            for end in (source, target):
+                session.verdicts.removed(end.path)
             return 0
         finally:
             target.close()
@@ -53,49 +57,78 @@ def _end(session: Session, caller: Caller, dirfd: int, address: int, *, creating
 
 def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, exchange: bool) -> None:
     assert source.stat is not None
-    for place, decision in session.verdicts.decide_rename(
+    decisions = session.verdicts.decide_rename(
         source.path,
         target.path,
         identity=source.identity,
         replaced=target.identity,
         regular=stat.S_ISREG(source.stat.st_mode),
         exchange=exchange,
-    ):
+    )
+    for end, (place, decision) in zip((source, target), decisions, strict=False):
         session.verdicts.record("rename", Need.WRITE, place, decision, errno=errno.EACCES, pid=caller.pid)
         if not decision.allowed:
             raise failure(errno.EACCES)
+        session.require_place(caller, "rename", Need.WRITE, end, decision)
     _require_tree(session, caller, source, target.path)
     if exchange:
         _require_tree(session, caller, target, source.path)
 
 
-def _refuse_unread(error: OSError) -> None:
-    raise failure(errno.EACCES) from error  # what cannot be looked through is not moved
-
-
 def _require_tree(session: Session, caller: Caller, moved: Entry, destination: str) -> None:
-    if moved.stat is None or not stat.S_ISDIR(moved.stat.st_mode):
+    """Raise OSError EACCES if something that moves along must not be at its old or its new place."""
+    if moved.stat is None:
+        return
+    if stat.S_ISLNK(moved.stat.st_mode):
+        _require_link(session, caller, moved.path, destination, os.readlink(moved.name, dir_fd=moved.parent))
+    if not stat.S_ISDIR(moved.stat.st_mode):
         return
     effective = session.verdicts.effective
-    seen = 0
-    top = os.open(
-        moved.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=moved.parent
-    )
+    for seen, (inner, entry, text) in enumerate(_below(moved)):
+        if seen >= DIRECTORY_RENAME_ENTRIES:
+            rule = Decision(False, "directory-too-large")
+            raise session.refuse(caller, "rename", Need.WRITE, moved.path, rule)
+        identity, regular = (entry.st_dev, entry.st_ino), stat.S_ISREG(entry.st_mode)
+        for place in (moved.path, destination):
+            rule_id = effective.untouchable(f"{place}/{inner}", identity, regular=regular)
+            if rule_id is not None:
+                where = f"{moved.path}/{inner}"
+                raise session.refuse(caller, "rename", Need.WRITE, where, Decision(False, rule_id))
+        if text is not None:
+            _require_link(session, caller, f"{moved.path}/{inner}", f"{destination}/{inner}", text)
+
+
+def _require_link(session: Session, caller: Caller, old: str, new: str, text: bytes) -> None:
+    """Decide on a relative link that leads elsewhere from its new place."""
+    before, after = old.rpartition("/")[0] or "/", new.rpartition("/")[0] or "/"
+    if not text.startswith(b"/") and leads_to(before, text) != leads_to(after, text):
+        require_target(session, caller, "rename", after, text, host=True)
+
+
+def _below(moved: Entry) -> Iterator[tuple[str, os.stat_result, bytes | None]]:
+    """Yield (relative path, stat, text if it is a link) of everything in a directory.
+
+    Raises OSError: what cannot be looked through, or is mounted there, does not move.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    top = os.open(moved.name, flags, dir_fd=moved.parent)
     try:
-        for below, directories, names, fd in os.fwalk(".", dir_fd=top, onerror=_refuse_unread):
-            for name in directories + names:
-                seen += 1
-                if seen > DIRECTORY_RENAME_ENTRIES:
-                    rule = Decision(False, "directory-too-large")
-                    raise session.refuse(caller, "rename", Need.WRITE, moved.path, rule)
-                inner = os.path.normpath(os.path.join(below, name))
-                entry = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                identity, regular = (entry.st_dev, entry.st_ino), stat.S_ISREG(entry.st_mode)
-                for place in (moved.path, destination):
-                    rule_id = effective.untouchable(f"{place}/{inner}", identity, regular=regular)
-                    if rule_id is not None:
-                        raise session.refuse(
-                            caller, "rename", Need.WRITE, f"{moved.path}/{inner}", Decision(False, rule_id)
-                        )
+        mount = files.mount_id(top)
+        left = [""]
+        while left:
+            directory = left.pop()
+            here = os.open(directory or ".", flags, dir_fd=top)
+            try:
+                if files.mount_id(here) != mount:
+                    raise failure(errno.EBUSY)
+                for name in os.listdir(here):
+                    inner = f"{directory}/{name}" if directory else name
+                    entry = os.stat(name, dir_fd=here, follow_symlinks=False)
+                    link = stat.S_ISLNK(entry.st_mode)
+                    yield inner, entry, os.readlink(os.fsencode(name), dir_fd=here) if link else None
+                    if stat.S_ISDIR(entry.st_mode):
+                        left.append(inner)
+            finally:
+                os.close(here)
     finally:
         os.close(top)

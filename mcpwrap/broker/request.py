@@ -83,6 +83,15 @@ class Caller:
         finally:
             os.close(fd)
 
+    def layout(self) -> tuple[bytes, tuple[bytes, ...]]:
+        """Return when the process started, and where its program, stack and arguments lie in memory.
+
+        Every execution lays memory out anew, at random places (proc_pid_stat(5): starttime; startcode,
+        endcode, startstack; start_data to env_end). OSError if it is gone.
+        """
+        fields = self.read("stat", 4096).rpartition(b")")[2].split()
+        return fields[19], (*fields[23:26], *fields[42:49])
+
     def image(self) -> tuple[int, int]:
         """Return (device, inode) of the program the caller runs; OSError if it is gone."""
         status = os.stat(f"{self.pid}/exe", dir_fd=self.proc)

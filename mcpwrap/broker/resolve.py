@@ -18,6 +18,9 @@ from mcpwrap.kernel import files
 MAX_LINKS = 40
 """Symbolic links followed in one path: MAXSYMLINKS of include/linux/namei.h."""
 
+OWN_MEMORY = ("/tmp", "/dev/shm")
+"""File systems that exist only in this sandbox."""
+
 _O_PATH = os.O_PATH | os.O_CLOEXEC
 _DELETED = " (deleted)"
 
@@ -46,6 +49,11 @@ class Found:
         if self.stat.st_nlink == 0 and path.endswith(_DELETED):
             path = path[: -len(_DELETED)]
         self.path = path
+
+    @property
+    def anchor(self) -> int:
+        """The descriptor that says through which mount this was reached."""
+        return self.fd
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -84,6 +92,11 @@ class Entry:
         self.path = (directory if directory != "/" else "") + "/" + os.fsdecode(name)
 
     @property
+    def anchor(self) -> int:
+        """The descriptor that says through which mount this was reached."""
+        return self.parent
+
+    @property
     def identity(self) -> tuple[int, int] | None:
         """(device, inode) of what has the name, None if nothing has."""
         return (self.stat.st_dev, self.stat.st_ino) if self.stat else None
@@ -96,10 +109,19 @@ class Entry:
 class Resolver:
     """Looks names up in the server's view of the file system, which is the broker's root too."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: tuple[str, ...]) -> None:
         self.proc_device = os.stat("/proc").st_dev
         self.root_device = os.stat("/").st_dev
-        self._own_memory = {os.stat(place).st_dev for place in ("/tmp", "/dev/shm")}
+        self._own_memory = {os.stat(place).st_dev for place in OWN_MEMORY}
+        self._own_mounts = {_mount_of(place) for place in (*OWN_MEMORY, *own)}
+
+    def is_own(self, fd: int) -> bool:
+        """Whether what `fd` holds was reached through a mount of the server's own ground.
+
+        A path is not enough: a directory above a mount can be moved (by another run that shares the private
+        HOME), and what the user granted is then found under a name on that ground.
+        """
+        return files.mount_id(fd) in self._own_mounts
 
     def is_private(self, status: os.stat_result) -> bool:
         """Whether this lies on a file system that exists only in this sandbox: it was made inside."""
@@ -196,3 +218,11 @@ class Resolver:
         if kind == "fd" or name == b"exe" or (name == b"cwd" and owner == caller.inner_ids()[0]):
             return os.open(name, _O_PATH, dir_fd=here)
         raise failure(errno.EACCES)
+
+
+def _mount_of(place: str) -> int:
+    fd = os.open(place, _O_PATH)
+    try:
+        return files.mount_id(fd)
+    finally:
+        os.close(fd)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
 from mcpwrap.kernel import files
 from mcpwrap.operation import Decision, Need
+from mcpwrap.policy.decide import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from mcpwrap.broker.request import Caller
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.policy.facts import Facts
+
+OWN_GROUND = OWN - {"device"}
+"""Rules of places that are the server's own: files it made, on mounts of this sandbox's own."""
 
 VIEW_DECIDES = ("/tmp", "/dev", "/proc", "/sys")
 """Places that are the sandbox's own: what is not there is absent, whatever the host has."""
@@ -35,7 +39,7 @@ class Session:
     ) -> None:
         self.listener = listener
         self.verdicts = verdicts
-        self.resolver = Resolver()
+        self.resolver = Resolver((*facts.homes, facts.state, facts.cache))
         self.host_proc = host_proc
         self.host_root = host_root
         self.facts = facts
@@ -65,17 +69,25 @@ class Session:
         )
         if not decision.allowed:
             raise failure(errno.EACCES)
+        self.require_place(caller, act, need, target, decision)
+        return decision
+
+    def require_place(
+        self, caller: Caller, act: str, need: Need, target: Found | Entry, decision: Decision
+    ) -> None:
+        """Raise OSError unless an allowed `target` is where its path says, and the caller is who asked."""
+        if decision.rule in OWN_GROUND and not self.resolver.is_own(target.anchor):
+            raise self.refuse(caller, act, need, target.path, Decision(False, "moved"))
         if need is Need.WRITE and not self.listener.alive(self.current):
             # The caller died, and its number may name another process by now: what was read is not its own.
             raise failure(errno.ESRCH)
-        return decision
 
     def require_as_written(self, caller: Caller, dirfd: int, path: bytes, found: Found) -> None:
         """Raise OSError EACCES if a name on the way to what is written is write-protected or denied.
 
         A link `.mcp.json -> conf.json` makes of `conf.json` what a client reads as its configuration.
         """
-        written = os.path.normpath(self._absolute(caller, dirfd, path))
+        written = os.path.normpath(self.absolute(caller, dirfd, path))
         if written == found.path or found.stat.st_dev == self.resolver.proc_device:
             return
         rule = self.verdicts.effective.untouchable(
@@ -115,7 +127,7 @@ class Session:
         Of dotfiles the view decides (git ends on a forbidden ~/.gitconfig, and goes on without one): that
         is told to the audit only, unless a private path was meant.
         """
-        written = self._absolute(caller, dirfd, path)
+        written = self.absolute(caller, dirfd, path)
         real = self._on_host(written, creating=creating)
         if real is None or _below(real, VIEW_DECIDES):
             return failure(errno.ENOENT)
@@ -126,7 +138,8 @@ class Session:
         error = errno.ENOENT if dotfile else errno.EACCES
         return self.refuse(caller, act, need, real, Decision(False, rule, quiet=quiet), error=error)
 
-    def _absolute(self, caller: Caller, dirfd: int, path: bytes) -> str:
+    def absolute(self, caller: Caller, dirfd: int, path: bytes) -> str:
+        """Return the path as the caller wrote it, from the root; not normalized, links not followed."""
         text = os.fsdecode(path)
         if text.startswith("/"):
             return text

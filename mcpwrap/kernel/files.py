@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 
 from mcpwrap.kernel.libc import LIBC, Path, encode, failure, syscall
 from mcpwrap.kernel.numbers import NR
 
 AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -172,3 +174,22 @@ _look_up = ctypes.CFUNCTYPE(
     ctypes.c_size_t,
     use_errno=True,
 )(("syscall", LIBC))
+
+
+_STATX_MNT_ID = 0x1000
+_STATX_SIZE, _MNT_ID_AT = 256, 0x90
+"""struct statx and the place of stx_mnt_id in it (include/uapi/linux/stat.h)."""
+
+
+def mount_id(fd: int) -> int:
+    """Return the id of the mount that what `fd` holds was reached through; statx(2), Linux 5.8."""
+    buffer = bytearray(_STATX_SIZE)
+    syscall(
+        NR["statx"],
+        fd,
+        b"",
+        _AT_EMPTY_PATH,
+        _STATX_MNT_ID,
+        ctypes.byref((ctypes.c_char * _STATX_SIZE).from_buffer(buffer)),
+    )
+    return int.from_bytes(buffer[_MNT_ID_AT : _MNT_ID_AT + 8], sys.byteorder)

@@ -62,7 +62,7 @@ def write(
         return _WRITES[owner]
     if ground.private and force.withheld(ground.private, path, Need.WRITE, regular=regular):
         return force.refused(Need.WRITE, path, ground.private.id)
-    if ground.protected and force.guarded(ground.protected, path):
+    if ground.protected and force.guarded(ground.protected, path, regular=regular):
         return force.refused(Need.WRITE, path, ground.protected.id)
     rule = force.write_rule(path, regular=regular)
     if rule is None and creating and not regular:
@@ -83,7 +83,7 @@ def execute(force: InForce, path: str, ground: Ground) -> Decision:
         return force.refused(Need.EXEC, path, ground.private.id)
     if rules.any_writable:
         return Decision(True, rules.any_writable)
-    if _writable(ground):
+    if is_writable(ground):
         return force.refused(Need.EXEC, path, _WRITABLE.rule)
     if ground.owner == "cache":
         return Decision(True, "cache")
@@ -100,7 +100,7 @@ def interpret(force: InForce, interpreter: str, script: Decision) -> Decision:
         return NO_PATH
     if force.policy.grounds.is_loader(interpreter):
         return _LOADER
-    if _writable(ground) and not force.rules.any_writable:
+    if is_writable(ground) and not force.rules.any_writable:
         return _WRITABLE
     forbidden = force.rules.denied(interpreter) or (ground.private.id if ground.private else None)
     return Decision(False, forbidden) if forbidden else script
@@ -113,5 +113,5 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
     return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
 
 
-def _writable(ground: Ground) -> bool:
+def is_writable(ground: Ground) -> bool:
     return ground.writable or ground.owner in ("home", "temporary", "state")

@@ -110,6 +110,10 @@ class Effective:
         decision = self.decide(_EXEC, script, identity=identity)
         return on.interpret(self._force, interpreter, decision) if decision.allowed else decision
 
+    def changeable(self, path: str) -> bool:
+        """Whether some tool's grant, or the server's own ground, lets it turn the name `path` to another file."""
+        return on.is_writable(self._grounds.of(path)) and not self._rules.any_writable
+
     def created(self, path: str, *, directory: bool = True) -> None:
         """Note that the tree made `path` (mkdir, or a regular file with `directory=False`).
 
@@ -122,7 +126,7 @@ class Effective:
 
     def removed(self, path: str) -> None:
         """Note that `path` is gone (rmdir, unlink, renamed away): what comes there next is not born of it."""
-        if self._force.born.pop(path, None) is not None:
+        if self._force.vacate(path):
             self._forget()
 
     def untouchable(self, path: str, identity: Identity | None = None, *, regular: bool = True) -> str | None:
@@ -140,7 +144,7 @@ class Effective:
             return None
         if ground.private and force.withheld(ground.private, path, _WRITE, regular=regular):
             return ground.private.id
-        if ground.protected and force.guarded(ground.protected, path):
+        if ground.protected and force.guarded(ground.protected, path, regular=regular):
             return ground.protected.id
         return force.forbidden_inode(identity, ground, write=True) if identity in self._inodes else None
 

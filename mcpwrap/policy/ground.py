@@ -118,9 +118,9 @@ class Grounds:
             owner = "view"
         # $STATE and $CACHE lie in mcpwrap's own directories, which are private but for these two.
         kept = owner in ("state", "cache")
-        private = (
-            None if kept else self._private.dotenv(path, here.folded[len(above.folded) + 1 :]) or here.private
-        )
+        folded = here.folded[len(above.folded) + 1 :]
+        private = None if kept else self._private.file(path, folded) or here.private
+        protected = None if kept else here.protected or self._protected.file(path, folded)
         installed = here.installed
         installation = path in self._programs or (bool(installed) and _exempt(private, installed))
         return Ground(
@@ -130,7 +130,7 @@ class Grounds:
             installation=installation,
             writable=len(here.writes) > len(installed),
             private=None if installation else private,
-            protected=None if kept else here.protected,
+            protected=protected,
         )
 
     def _directory(self, path: str) -> _Place | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy.ground import strictly_installed
-from mcpwrap.policy.match import nearest, upward
+from mcpwrap.policy.match import below, nearest, upward
 from mcpwrap.policy.rules import first, names_below
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ class InForce:
         ids = [window.id for window in active.windows] + (["startup"] if active.startup else [])
         self._scope = frozenset(ids or [f"generation {active.generation}"])
         self.born = policy.born
-        for made in [made for made, scope in self.born.items() if not scope & self._scope]:
-            del self.born[made]
+        self.vacated = policy.vacated
+        for table in (self.born, self.vacated):
+            for past in [past for past, scope in table.items() if not scope & self._scope]:
+                del table[past]
 
     def _add(self, bound: BoundPath) -> None:
         path, rule, writes = bound.path, bound.rule, bound.need is Need.WRITE
@@ -105,8 +107,10 @@ class InForce:
         named = self.rules.named_writes if need is Need.WRITE else self.rules.named_reads
         return not names_below(named, path, private.root)
 
-    def guarded(self, protected: Match, path: str) -> bool:
+    def guarded(self, protected: Match, path: str, *, regular: bool) -> bool:
         """Whether a write-protected place is neither named by a rule nor born with its directory."""
+        if protected.files_only and not regular:
+            return False
         strictly = strictly_installed(protected)
         if names_below(self._named_writes, path, protected.root, strictly=strictly):
             return False
@@ -122,8 +126,19 @@ class InForce:
             return False
         if any(above in self.born for above in upward(path)) if directory else not self.beside(path):
             return False
+        if path in self.vacated or len(self.vacated) >= BORN_LIMIT:
+            return False  # what was there before may come back, and is not new
         self.born[path] = self._scope
         return True
+
+    def vacate(self, path: str) -> bool:
+        """Remember that an open call took `path` away; whether something born goes with it."""
+        if self.policy.grounds.of(path).owner == "host" and len(self.vacated) < BORN_LIMIT:
+            self.vacated[path] = self._scope
+        gone = [made for made in self.born if below(made, path)]
+        for made in gone:
+            del self.born[made]
+        return bool(gone)
 
     def forbidden_inode(self, identity: Identity | None, ground: Ground, *, write: bool) -> str | None:
         """Return the rule that forbids the object itself, under whatever name it was reached.

@@ -80,6 +80,7 @@ PROTECTED_PLACES: Final = (
 )  # fmt: skip
 
 GIT: Final = ".git"
-GIT_ORDERS: Final = ("config", "config.worktree", "hooks")
-"""What inside a `.git` directory makes git run programs; of a submodule or worktree below it, too."""
+GIT_ORDERS: Final = ("config", "config.worktree", "hooks", "commondir", "gitdir")
+"""What inside a `.git` directory makes git run programs, or names another directory whose config does; of a
+submodule or worktree below it, too."""
 GIT_NESTED: Final = ("modules", "worktrees")

@@ -19,7 +19,7 @@ class Match(NamedTuple):
     """`root` is the part of the path that is the protected place; `id` its rule id.
 
     `anywhere`: the name is protected wherever it stands, so a new directory may be born with it.
-    `files_only`: holds for regular files only (`.env`).
+    `files_only`: holds for regular files only (`.env`, `.git`).
     """
 
     id: str
@@ -83,7 +83,7 @@ class Places:
             folded = f"{parent}/{name}"
             git, orders = git_step(git, name)
             found = self.at(here, parent, folded, name, git_orders=orders) or found
-        return self.dotenv(path, name) or found if path else None
+        return self.file(path, name) or found if path else None
 
     def at(self, path: str, parent: str, folded: str, name: str, *, git_orders: bool) -> Match | None:
         """Return the match of the last component alone; `parent`, `folded` and `name` are folded.
@@ -102,10 +102,13 @@ class Places:
             rule = f"{self._kind}:{names.GIT}/{name}"
         return Match(rule, path, True) if rule is not None else None
 
-    def dotenv(self, path: str, name: str) -> Match | None:
-        """Return the match of a `.env` file; `name` is the folded last component of the whole path."""
+    def file(self, path: str, name: str) -> Match | None:
+        """Return the match of a name that matters as a file's; `name` is the folded last component."""
         if self._dotenv and name.startswith(".env") and _is_dotenv(name):
             return Match(f"{self._kind}:{names.DOTENV}", path, True, True)
+        if self._git and name == names.GIT:
+            # As a file it names the directory whose config and hooks git uses.
+            return Match(f"{self._kind}:{names.GIT}", path, True, True)
         return None
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mcpwrap.relay.journal import Journal
 
 TOOLS_CALL: Final = "tools/call"
+REFUSED_REMEMBERED: Final = 256
+"""Refused objects of one call that its arguments need not be looked up for again: more than it can name."""
 
 
 class Calls:
@@ -111,7 +113,8 @@ class Calls:
         refused = denial(event, self._policy, tools, startup=self._startup)
         if open_ids:
             for id in open_ids:
-                self._refused[id].add(event.operation.object)
+                if len(self._refused[id]) < REFUSED_REMEMBERED:
+                    self._refused[id].add(event.operation.object)
             self._tell(open_ids, refused)
         self._say(refused)
 

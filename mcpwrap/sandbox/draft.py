@@ -90,7 +90,7 @@ class Draft:
                 continue
             if not isinstance(step, Directory | Link) and _private(over):
                 for each in _above(path):
-                    if each in kept:
+                    if each in kept and not isinstance(kept[each], Directory):
                         break
                     kept[each] = Pin(each)
             kept[path] = step

@@ -9,6 +9,7 @@ from mcpwrap.limits import TREE_MEMORY_BYTES
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SHMEM = re.compile(rb"^Shmem:\s+(\d+) kB", re.MULTILINE)
+_RSS_SHMEM = re.compile(rb"^RssShmem:\s+(\d+) kB", re.MULTILINE)
 _TOTAL = re.compile(rb"^MemTotal:\s+(\d+) kB", re.MULTILINE)
 _MIB = 1 << 20
 
@@ -26,8 +27,8 @@ def default_limit(meminfo: bytes) -> int:
 class Watcher:
     """Counts what the processes of a pid namespace hold of their own, seen through its procfs at /proc.
 
-    Private memory is counted as resident and not shared; memory files (memfd) and System V segments
-    belong to no process and are counted apart, but only while the machine's shared memory has grown.
+    Private memory is counted as resident and not shared. Shared memory (anonymous or a memory file, mapped or
+    only held open) is counted apart, but only while that of the machine has grown, and as no more than that.
     """
 
     def __init__(self, limit: int = 0) -> None:
@@ -37,8 +38,9 @@ class Watcher:
     def check(self) -> str | None:
         """Return why the tree must end, or None. About 10 µs a process."""
         held = sum(self._private(pid) for pid in _processes())
-        if self._shared() - self._shared_at_start > self._limit // 4:
-            held += self._memory_files() + self._segments()
+        grown = self._shared() - self._shared_at_start
+        if grown > self._limit // 4:
+            held += max(self._memory_files(), min(grown, self._mapped_shared()))
         if held <= self._limit:
             return None
         limit = f"their limit is {self._limit // _MIB} MiB"
@@ -53,6 +55,12 @@ class Watcher:
     def _shared() -> int:
         found = _SHMEM.search(_read("/proc/meminfo"))
         return int(found[1]) * 1024 if found else 0
+
+    @staticmethod
+    def _mapped_shared() -> int:
+        """Return the shared memory that is mapped, counted once for each process that has it mapped."""
+        found = (_RSS_SHMEM.search(_read(f"/proc/{pid}/status")) for pid in _processes())
+        return sum(int(each[1]) * 1024 for each in found if each)
 
     @staticmethod
     def _memory_files() -> int:
@@ -71,14 +79,6 @@ class Watcher:
                 except OSError:
                     continue
         return sum(seen.values())
-
-    @staticmethod
-    def _segments() -> int:
-        lines = _read("/proc/sysvipc/shm").splitlines()
-        if not lines or b"rss" not in lines[0].split():
-            return 0
-        column = lines[0].split().index(b"rss")
-        return sum(int(line.split()[column]) for line in lines[1:])
 
 
 class OomScore:

@@ -19,6 +19,9 @@ FLAGS = (
     | process.CLONE_NEWCGROUP
 )
 
+INOTIFY = {"max_inotify_instances": 32, "max_inotify_watches": 65_536}
+"""Of the user's 128 instances and some 100,000 watches, which all programs of that user share."""
+
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _USERNS = "/proc/sys/user/max_user_namespaces"
 _CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
@@ -36,9 +39,11 @@ def enter() -> None:
         process.unshare(FLAGS)
         step = "the user map of a new user namespace"
         # Before gid_map: the kernel's condition for an unprivileged group map (user_namespaces(7)).
-        _write("setgroups", "deny")
-        _write("uid_map", f"{uid} {uid} 1")
-        _write("gid_map", f"{gid} {gid} 1")
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{uid} {uid} 1")
+        _write("/proc/self/gid_map", f"{gid} {gid} 1")
+        for name, most in INOTIFY.items():
+            _write(f"/proc/sys/user/{name}", str(most))
         step = "the loopback interface of a new network namespace"
         netns.furnish()
         step = "private mounts in a new mount namespace"
@@ -85,8 +90,8 @@ def in_container() -> bool:
     return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
 
 
-def _write(name: str, text: str) -> None:
-    fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, text.encode())
     finally:

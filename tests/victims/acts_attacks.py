@@ -127,7 +127,9 @@ def execute_replaced_script(script, interpreter, marker, rounds=60):
     for attempt in range(rounds):
         for target, name in ((script, "s"), (f"{directory}/own", "next")):
             os.symlink(target, f"{directory}/{name}{attempt}")
-        with subprocess.Popen([f"{directory}/s{attempt}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        with subprocess.Popen(
+            [f"{directory}/s{attempt}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as child:
             time.sleep(attempt % 20 * 0.0002)
             os.rename(f"{directory}/next{attempt}", f"{directory}/s{attempt}")
             said = child.communicate(timeout=20)[0].decode()

@@ -104,7 +104,14 @@ def hardlink(source, destination):
 
 def hardlink_by_fd(source, destination):
     fd = os.open(source, os.O_RDONLY)
-    syscall(NR["linkat"], AT_FDCWD, b"/proc/self/fd/%d" % fd, AT_FDCWD, os.fsencode(destination), AT_SYMLINK_FOLLOW)
+    syscall(
+        NR["linkat"],
+        AT_FDCWD,
+        b"/proc/self/fd/%d" % fd,
+        AT_FDCWD,
+        os.fsencode(destination),
+        AT_SYMLINK_FOLLOW,
+    )
     return "linked"
 
 
@@ -114,7 +121,9 @@ def rename(source, destination):
 
 
 def exchange(source, destination):
-    syscall(NR["renameat2"], AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(destination), RENAME_EXCHANGE)
+    syscall(
+        NR["renameat2"], AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(destination), RENAME_EXCHANGE
+    )
     return "exchanged"
 
 
@@ -207,7 +216,14 @@ def link_temporary_file(directory, destination):
 def link_temporary_file_by_proc(directory, destination):
     fd = os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
     os.write(fd, b"owned")
-    syscall(NR["linkat"], AT_FDCWD, b"/proc/self/fd/%d" % fd, AT_FDCWD, os.fsencode(destination), AT_SYMLINK_FOLLOW)
+    syscall(
+        NR["linkat"],
+        AT_FDCWD,
+        b"/proc/self/fd/%d" % fd,
+        AT_FDCWD,
+        os.fsencode(destination),
+        AT_SYMLINK_FOLLOW,
+    )
     return "linked"
 
 

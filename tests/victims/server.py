@@ -78,7 +78,13 @@ def sample_then_read(path):
 
 
 def find(name):
-    own = {"sample": sample, "sleep": sleep, "sleep_then_read": sleep_then_read, "sample_then_read": sample_then_read, "stay": stay}
+    own = {
+        "sample": sample,
+        "sleep": sleep,
+        "sleep_then_read": sleep_then_read,
+        "sample_then_read": sample_then_read,
+        "stay": stay,
+    }
     if name in own:
         return own[name]
     for module in (acts_attacks, acts_files, acts_kernel, acts_network, acts_processes):

@@ -48,14 +48,20 @@ def test_every_trapped_call_has_exactly_one_handler() -> None:
         ("/proc/sys/kernel/core_pattern", Need.WRITE, False),
     ],
 )
-def test_proc_is_open_to_the_tree_itself_and_a_few_machine_facts(path: str, need: Need, allowed: bool) -> None:
+def test_proc_is_open_to_the_tree_itself_and_a_few_machine_facts(
+    path: str, need: Need, allowed: bool
+) -> None:
     assert procfs.decide(path, need, "7").allowed is allowed
 
 
 @given(st.text(max_size=50), st.text(max_size=50), st.booleans(), st.lists(st.text(max_size=5), max_size=4))
 def test_an_event_survives_the_pipe(path: str, written: str, allowed: bool, windows: list[str]) -> None:
     event = Event(
-        Operation("read", Need.READ, path, written), Decision(allowed, "rule", quiet=allowed), tuple(windows), 13, 7
+        Operation("read", Need.READ, path, written),
+        Decision(allowed, "rule", quiet=allowed),
+        tuple(windows),
+        13,
+        7,
     )
     line = encode(event)
     assert line.endswith(b"\n")
@@ -69,7 +75,8 @@ def test_a_path_that_is_no_text_survives_the_pipe() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "number"), [(0xFFFFFF9C, -100), (0xFFFFFFFFFFFFFF9C, -100), (5, 5), (1 << 32, 0), (0x7FFFFFFF, 2**31 - 1)]
+    ("value", "number"),
+    [(0xFFFFFF9C, -100), (0xFFFFFFFFFFFFFF9C, -100), (5, 5), (1 << 32, 0), (0x7FFFFFFF, 2**31 - 1)],
 )
 def test_an_int_argument_is_what_the_kernel_takes_it_for(value: int, number: int) -> None:
     assert as_int(value) == number

@@ -227,13 +227,17 @@ def test_an_atomic_writers_temporary_file_is_made_written_and_renamed_onto_the_b
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_granted_by_name_is_replaced_by_way_of_a_temporary_one_too(machine: Machine, name: str) -> None:
+def test_a_file_granted_by_name_is_replaced_by_way_of_a_temporary_one_too(
+    machine: Machine, name: str
+) -> None:
     policy = machine.policy(f'[tools.note]\nfs_write = ["{WORK}/a", "{WORK}/d"]')
     effective = machine.call(policy, "note")
     path = f"{WORK}/{name}"
     assert effective.decide(WRITE, path, creating=True).allowed
     effective.created(path, directory=False)
-    assert all(decision.allowed for _, decision in effective.decide_rename(path, f"{WORK}/a", replaced=(1, 1)))
+    assert all(
+        decision.allowed for _, decision in effective.decide_rename(path, f"{WORK}/a", replaced=(1, 1))
+    )
     assert not effective.decide(WRITE, f"{WORK}/d.tmp", creating=True).allowed
     assert not machine.call(policy, "other").decide(WRITE, path, creating=True).allowed
 

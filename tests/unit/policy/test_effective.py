@@ -108,7 +108,9 @@ def test_the_private_home_is_the_servers_own_unless_the_host_shows_through(machi
         assert effective.decide(READ, path).rule == "home"
         kept = effective.decide(WRITE, path, creating=True)
         # A document would be where its user never finds it; dotfiles are what programs keep for themselves.
-        assert (kept.allowed, kept.rule) == ((False, "no-grant") if path.endswith("notes") else (True, "home"))
+        assert (kept.allowed, kept.rule) == (
+            (False, "no-grant") if path.endswith("notes") else (True, "home")
+        )
         assert not effective.decide(EXEC, path).allowed
     # Ground of a tool that is not called now: its mount is there, so only its grant counts.
     assert effective.decide(READ, f"{HOME}/out/f").rule == "no-grant"
