@@ -79,8 +79,8 @@ def facts_of(
         own=_own_code(),
         path=tuple(entry for entry in environ.get("PATH", "").split(":") if entry.startswith("/")),
         withheld=(
-            places.state.removesuffix(f"/{name}"),
-            places.cache.removesuffix(f"/{name}"),
+            os.path.dirname(places.state),
+            os.path.dirname(places.cache),
             places.audit.removesuffix(f"/audit/{name}"),
             grant,
         ),

@@ -35,6 +35,12 @@ RECORDS_PER_WINDOW: Final = 1_000
 BOUND_VALUES_PER_CALL: Final = 256
 """Argument values one call may bind as paths."""
 
+BOUND_CHARACTERS_PER_CALL: Final = 256 * 1024
+"""Characters of these values together: 1,024 each. Looking up one of the longest (`PATH_MAX`) takes 5 ms."""
+
+PATH_CHARACTERS: Final = 4_096
+"""A longer text names no file (`PATH_MAX`)."""
+
 DIRECTORY_RENAME_ENTRIES: Final = 10_000
 """Entries below a directory that are looked through before it may be renamed; a larger one is refused."""
 
@@ -71,12 +77,19 @@ TASK_WINDOWS: Final = 64
 REMEMBERED: Final = 4_096
 """Requests in flight that open no window, open server requests, ended tasks and request states kept in mind."""
 
+REMEMBERED_CHARACTERS: Final = 1_024
+"""Of an id that a server chooses; a longer one is not kept in mind. UUIDs have 36, signed tokens a few hundred."""
+
 NOISE_NOTED: Final = 16
-"""Lines of no protocol noted one by one; beyond, each doubling of their number (progress tables run to thousands)."""
+"""Lines of one fault noted one by one; beyond, each doubling of their number (progress tables run to thousands)."""
 
 UNPARSABLE_LINES: Final = 100
 """Lines of the client in a row that are no JSON, each answered: a stray banner or trace is shorter. Beyond, the
 client speaks another protocol, and two bytes of it would go on making 150 of answer."""
 
 GLANCE_BYTES: Final = 32 * 1024
-"""A line from this size on is looked at without being parsed where that suffices; below, parsing is as cheap."""
+"""An answer from this size on is looked at without being parsed where that suffices; below, parsing is as cheap."""
+
+LONG_TEXT_BYTES: Final = 64 * 1024
+"""A string of a call longer than this is not read where that suffices. It is no path, however escaped (4,096
+characters of at most six bytes), and too long to be written to the audit."""

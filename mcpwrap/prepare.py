@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from mcpwrap import profiles
-from mcpwrap.errors import Error, GrantError
+from mcpwrap.errors import Error
 from mcpwrap.grant import lookup
 from mcpwrap.grant.named import NamedPath, bindable
-from mcpwrap.grant.parse import default_grant, parse
+from mcpwrap.grant.parse import default_grant
 from mcpwrap.grant.paths import Variables
 from mcpwrap.grant.render import printable
-from mcpwrap.grant.source import MAX_BYTES, decode
+from mcpwrap.grantfile import check_trust, load, read_text
 from mcpwrap.hostfacts import facts_of, kind_of
 from mcpwrap.policy.compile import compile as compile_policy
 from mcpwrap.policy.places import private_places, protected_places
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from mcpwrap.options import Options
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.facts import Facts
+
+_OF_EVERY_PROGRAM = ("LC_", "XDG_")
+"""Beginnings of the names of variables that are meant for every program: XDG_CONFIG_HOME holds those of all."""
 
 
 class Prepared(NamedTuple):
@@ -69,7 +72,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
         if ours.get("HOME", "").startswith("/")
         else passwd_home or "/nonexistent"
     )
-    cwd = os.getcwd()
+    cwd = working_directory()
     parent = start_environment(os.getppid())
     command = options.command or _command_of_grant(options, home, passwd_home, cwd, ours)
     given = choose(ours, parent, named=options.env).passed
@@ -83,7 +86,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     if options.grant is not None or os.path.lexists(path):
         grant = load(path, variables)
         lookup.check_command(grant, command, home)
-        lookup.check_trust(_chain(path), os.geteuid(), _written_by_servers(grant, places))
+        check_trust(path, grant, places, variables)
         grant_file = path
     else:
         grant, warnings = _without_file(found, variables, facts, path)
@@ -108,21 +111,14 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     )
 
 
-def load(file: str, variables: Variables) -> Grant:
-    """Return the grant in `file`. Raises GrantError."""
+def working_directory() -> str:
+    """Return it. Raises Error where it has been removed, or lies in what this user cannot look through."""
     try:
-        with open(file, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        return os.getcwd()
     except OSError as error:
-        raise GrantError(f"cannot read {printable(file)}: {error.strerror}") from None
-    return parse(
-        decode(data, file),
-        file,
-        variables,
-        profiles.text,
-        is_directory=os.path.isdir,
-        read_text=_read_text,
-    )
+        raise Error(
+            f"there is no working directory: {error.strerror}", "start mcpwrap in a directory that exists"
+        ) from None
 
 
 def _command_of_grant(
@@ -169,24 +165,8 @@ def _without_file(
         f"no grant file at {printable(path)}: only start-up works; {readable}; `mcpwrap show` prints the rest"
     ]
     lines += [f"not granted: {printable(each)}: {reason}" for each, reason in refused]
-    grant = default_grant(variables, profiles.text, found.profiles, bound, read_text=_read_text)
+    grant = default_grant(variables, profiles.text, found.profiles, bound, read_text=read_text)
     return grant, tuple(lines)
-
-
-def _written_by_servers(grant: Grant, places: Places) -> Iterable[str]:
-    return {os.path.realpath(tree) for tree in (*lookup.writable_trees(grant), places.state, places.cache)}
-
-
-def _chain(path: str) -> list[lookup.PathStat]:
-    """Return the real file and every directory above it."""
-    chain: list[lookup.PathStat] = []
-    real = os.path.realpath(path)
-    while True:
-        found = os.lstat(real)
-        chain.append(lookup.PathStat(real, found.st_uid, found.st_mode))
-        if real == "/":
-            return chain
-        real = os.path.dirname(real)
 
 
 def _unresolved(policy: Policy) -> list[str]:
@@ -201,16 +181,8 @@ def _own_values(given: Mapping[str, str]) -> list[str]:
     return [
         value
         for name, value in given.items()
-        if name not in SAFE and name not in CERTIFICATES and not name.startswith("LC_")
+        if name not in SAFE and name not in CERTIFICATES and not name.startswith(_OF_EVERY_PROGRAM)
     ]
-
-
-def _read_text(path: str) -> str | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read(MAX_BYTES)
-    except OSError:
-        return None
 
 
 def _passwd_home() -> str:

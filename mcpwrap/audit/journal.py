@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpwrap.audit import record
 from mcpwrap.audit.redact import shapes
+from mcpwrap.limits import LONG_TEXT_BYTES
 
 if TYPE_CHECKING:
     from mcpwrap.audit.writer import AuditWriter
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from mcpwrap.policy.active import Bound
     from mcpwrap.protocol.window import Window
 
-KEPT_ARGUMENT_BYTES: Final = 64 * 1024
-"""Arguments of one call beyond this are recorded by their shapes even if the user asked for them."""
+KEPT_ARGUMENT_BYTES: Final = LONG_TEXT_BYTES
+"""Arguments of one call beyond this, and single strings, are recorded by their shapes even if the user asked
+for them."""
 
 
 class Journal:

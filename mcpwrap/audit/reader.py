@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -77,24 +78,29 @@ def last_run(directories: list[str]) -> list[RunFile]:
 
 
 def records(file: RunFile) -> Iterator[dict[str, object]]:
-    """Yield the records of one part. A line that is cut short (a crash mid-write) is left out."""
-    with open(file.path, "rb") as stream:
+    """Yield the records of one part, none if another run has pruned it. Raises OSError.
+
+    What is no record is left out: a line cut short by a crash, damage, nesting without end.
+    """
+    with suppress(FileNotFoundError), open(file.path, "rb") as stream:
         for line in stream:
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict):
                 yield cast("dict[str, object]", record)
 
 
 def previous_run(directory: str, current: str) -> dict[str, object] | None:
-    """Return the `run` record of the newest run in `directory` other than the file `current`."""
+    """Return the `run` record of the newest run in `directory` other than the file `current`, if it can be read."""
     for file in reversed(run_files(directory)):
         if file.path == current or file.part != 1:
             continue
-        for record in records(file):
-            if record.get("kind") == "run":
-                return record
-            break
+        try:
+            first = next(records(file), None)
+        except OSError:
+            continue
+        if first is not None and first.get("kind") == "run":
+            return first
     return None

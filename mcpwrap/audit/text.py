@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
+from mcpwrap.audit.fields import is_whole
+
 ALLOWED_SHOWN: Final = 6
 """Allowed operations shown of one call; the file has them all."""
 REFUSED_SHOWN: Final = 50
@@ -19,9 +21,16 @@ Fields = Mapping[str, Any]
 def render(records: Iterable[Mapping[str, object]], path: str) -> list[str]:
     """Return the lines of one run; `path` is its audit file."""
     story = _Story()
+    damaged = 0
     for record in records:
-        story.take(cast("Fields", record))
-    return story.lines(path)
+        if is_whole(record):
+            story.take(cast("Fields", record))
+        else:
+            damaged += 1
+    lines = story.lines(path)
+    if damaged:
+        lines += ["", f"{damaged} damaged records are left out; --json prints what is left of them"]
+    return lines
 
 
 class _Story:

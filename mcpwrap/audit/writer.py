@@ -1,7 +1,7 @@
 """The audit of one run on disk: appended, locked, synced, rolled over and pruned.
 
 A record is *on disk* once write(2) took it: it survives SIGKILL of everything here. A thread of its own
-calls fdatasync each second, so that no call waits for a disk.
+writes each second what no call has flushed, and calls fdatasync, so that no call waits for a disk.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ KEEP_BYTES: Final = 100 * 1000 * 1000
 """Bytes of run files kept of one server."""
 PENDING_BYTES: Final = 16 * 1024 * 1024
 """Records held while the disk is full; beyond, the newest are dropped and counted."""
+KEPT: Final = frozenset({"run", "protections", "opened", "closed", "exit"})
+"""Kinds of which four times as much is held: what a server makes many of must not crowd out a call."""
 SYNC_SECONDS: Final = 1.0
 LAST_SYNC_SECONDS: Final = 1.0
 """The end of a run waits so long for the disk."""
@@ -51,7 +53,7 @@ class AuditWriter:
         make_private(directory)
         self._fd = self._open()
         self._size = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._wake = threading.Event()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,29 +69,29 @@ class AuditWriter:
         self.write({**record, "part": self._part})
 
     def write(self, record: Mapping[str, object]) -> None:
-        """Take one record; it is on disk after the next successful `flush`."""
-        if len(self._pending) > PENDING_BYTES:
-            self._dropped += 1
-            return
-        self._pending += encode(self._now(), record)
+        """Take one record; it is on disk after the next successful `flush`, a second later at most."""
+        with self._lock:
+            if len(self._pending) > PENDING_BYTES:
+                self._try_to_flush()
+            if len(self._pending) > PENDING_BYTES * (4 if record["kind"] in KEPT else 1):
+                self._dropped += 1
+                return
+            self._pending += encode(self._now(), record)
+        if not self._wake.is_set():
+            self._wake.set()
 
     def flush(self) -> None:
         """Write what is pending. Raises `OSError` (a full disk) with the rest kept."""
-        if not self._pending:
-            return
-        if self._dropped:
-            dropped, self._dropped = self._dropped, 0
-            self._pending += encode(
-                self._now(), {"kind": "note", "note": "audit-dropped", "records": dropped}
-            )
-        while self._pending:
-            written = os.write(self._fd, self._pending)
-            del self._pending[:written]
-            self._size += written
-        if self._size >= self._part_bytes:
-            self._roll()
-        if not self._wake.is_set():
-            self._wake.set()
+        with self._lock:
+            self._write_pending()
+            if self._dropped:
+                dropped, self._dropped = self._dropped, 0
+                self._pending += encode(
+                    self._now(), {"kind": "note", "note": "audit-dropped", "records": dropped}
+                )
+                self._write_pending()
+            if self._size >= self._part_bytes:
+                self._roll()
 
     def start_syncing(self) -> None:
         """Start the thread that syncs; called after the last fork."""
@@ -103,14 +105,14 @@ class AuditWriter:
             kept_bytes += found.size
             beyond = number > KEEP_FILES or kept_bytes > KEEP_BYTES
             if beyond and found.path != self.path and not _is_written(found):
-                os.unlink(found.path)
+                try:
+                    os.unlink(found.path)
+                except OSError:
+                    continue  # Another run was first, or the user has closed the directory.
 
     def close(self) -> None:
         """Write, sync (at most `LAST_SYNC_SECONDS`) and end. Never raises."""
-        try:
-            self.flush()
-        except OSError:
-            pass  # The disk is full: said by whoever flushed before; there is nobody left to refuse.
+        self._try_to_flush()
         self._ended.set()
         self._wake.set()
         if self._thread is not None:
@@ -123,17 +125,28 @@ class AuditWriter:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fd
 
+    def _write_pending(self) -> None:
+        while self._pending:
+            written = os.write(self._fd, self._pending)
+            del self._pending[:written]
+            self._size += written
+
+    def _try_to_flush(self) -> None:
+        try:
+            self.flush()
+        except OSError:
+            pass  # The disk is full: the next call says so, and is refused.
+
     def _roll(self) -> None:
-        with self._lock:
-            self._part += 1
-            try:
-                fd = self._open()
-            except OSError:
-                self._part -= 1  # The directory takes no more: go on in the old part.
-                return
-            os.close(self._fd)
-            self._fd = fd
-            self._size = 0
+        self._part += 1
+        try:
+            fd = self._open()
+        except OSError:
+            self._part -= 1  # The directory takes no more: go on in the old part.
+            return
+        os.close(self._fd)
+        self._fd = fd
+        self._size = 0
         self.write({**self._head, "part": self._part})
         self.prune()
 
@@ -148,8 +161,11 @@ class AuditWriter:
     def _sync(self) -> None:
         while True:
             self._wake.wait()
+            self._ended.wait(SYNC_SECONDS)
             self._wake.clear()
+            last = self._ended.is_set()
             with self._lock:
+                self._try_to_flush()
                 fd = os.dup(self._fd)
             try:
                 os.fdatasync(fd)
@@ -157,9 +173,8 @@ class AuditWriter:
                 pass  # A file system that cannot sync still holds what was written.
             finally:
                 os.close(fd)
-            if self._ended.is_set():
+            if last:
                 return
-            self._ended.wait(SYNC_SECONDS)
 
 
 def make_private(directory: str) -> None:

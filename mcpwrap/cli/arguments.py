@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mcpwrap.errors import Error
+from mcpwrap.grant.grant import NEVER_PASSED
 from mcpwrap.options import Options
 
 TIERS: Final = ("A", "B", "C", "D")
@@ -117,6 +118,10 @@ def _names(value: str) -> list[str]:
     for name in names:
         if not name or "=" in name:
             raise UsageError(f"--env takes names, not {name!a}", "--env LOG_LEVEL passes $LOG_LEVEL on")
+        if name.startswith(NEVER_PASSED):
+            raise UsageError(
+                f"{name} is never passed to a server", "start the server by a script that sets it"
+            )
     return names
 
 

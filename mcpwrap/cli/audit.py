@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from mcpwrap.audit.fields import is_whole
 from mcpwrap.audit.reader import audit_root, last_run, names, records
 from mcpwrap.audit.text import render
 from mcpwrap.cli.arguments import UsageError
@@ -38,7 +39,10 @@ def run(argv: list[str]) -> int:
     if not files:
         print(f"mcpwrap: no audit {f'of {name}' if name is not None else 'yet'} in {root}", file=sys.stderr)
         return 1
-    found = [record for file in files for record in records(file)]
+    try:
+        found = [record for file in files for record in records(file)]
+    except OSError as error:
+        raise Error(f"the audit in {root} cannot be read: {error.strerror}") from None
     if "--last" in flags:
         found = _last_refused(found)
     if "--json" in flags:
@@ -71,7 +75,11 @@ def _read(argv: list[str]) -> tuple[str | None, set[str]]:
 
 def _last_refused(found: list[dict[str, object]]) -> list[dict[str, object]]:
     """Return the records of the run itself and of the last call that was refused something."""
-    refused = [record for record in found if record.get("kind") == "closed" and record.get("denials")]
+    refused = [
+        record
+        for record in found
+        if record.get("kind") == "closed" and record.get("denials") and is_whole(record)
+    ]
     if not refused:
         raise Error("nothing was refused in the last run")
     window = refused[-1]["window"]

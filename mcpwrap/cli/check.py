@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import sys
-from typing import TYPE_CHECKING
 
-from mcpwrap.errors import EXIT_BAD_GRANT, Error
+from mcpwrap.cli.arguments import UsageError
+from mcpwrap.errors import EXIT_BAD_GRANT, GrantError
 from mcpwrap.grant.lookup import instance_name, places
 from mcpwrap.grant.paths import Variables
 from mcpwrap.grant.summary import summary
-from mcpwrap.prepare import load
-
-if TYPE_CHECKING:
-    pass
+from mcpwrap.grantfile import load
+from mcpwrap.prepare import working_directory
 
 USAGE = """\
 usage: mcpwrap check FILE [--name NAME]
@@ -22,8 +20,6 @@ usage: mcpwrap check FILE [--name NAME]
 Reads a grant file and prints what it grants, or what is wrong in it and where.
 $STATE and $CACHE are those of NAME (default: check). Exit status: 0, or 78 if the file is wrong.
 """
-EXIT_USAGE = 64
-"""EX_USAGE of sysexits.h."""
 _DEFAULT_NAME = "check"
 
 
@@ -38,11 +34,10 @@ def run(argv: list[str]) -> int:
         case [file, "--name", name] | ["--name", name, file]:
             pass
         case _:
-            print(USAGE, end="", file=sys.stderr)
-            return EXIT_USAGE
+            raise UsageError("`mcpwrap check` takes one file", USAGE)
     try:
         lines = summary(load(file, _variables(instance_name(name))))
-    except Error as error:
+    except GrantError as error:
         print(error.diagnostics(), file=sys.stderr)
         return EXIT_BAD_GRANT
     print("\n".join(lines))
@@ -56,4 +51,4 @@ def _variables(name: str) -> Variables:
         passwd_home = ""
     home = os.path.normpath(os.environ.get("HOME") or passwd_home or "/nonexistent")
     found = places(os.environ, home, name)
-    return Variables(home, passwd_home, os.getcwd(), "/tmp", found.state, found.cache, os.environ)
+    return Variables(home, passwd_home, working_directory(), "/tmp", found.state, found.cache, os.environ)

@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import asdict
 
+from mcpwrap.cli.arguments import UsageError
 from mcpwrap.errors import EXIT_CANNOT_CONFINE, CannotConfine
 from mcpwrap.sandbox import identity
 from mcpwrap.sandbox.probe import Report, probe
@@ -25,8 +26,7 @@ def run(argv: list[str]) -> int:
         print(USAGE, end="")
         return 0
     if argv not in ([], ["--json"]):
-        print(USAGE, end="", file=sys.stderr)
-        return 2
+        raise UsageError("`mcpwrap doctor` takes --json or nothing", USAGE)
     try:
         identity.settle(os.environ)
     except CannotConfine as refused:

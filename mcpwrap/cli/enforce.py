@@ -9,7 +9,6 @@ from mcpwrap.cli.arguments import UsageError, parse
 from mcpwrap.errors import CannotConfine
 from mcpwrap.run import run as run_server
 from mcpwrap.sandbox import identity
-from mcpwrap.sandbox.environment import refuse_loader_variables
 from mcpwrap.sandbox.inherited import occupy_standard
 
 
@@ -22,7 +21,6 @@ def run(argv: list[str]) -> int:
             "mcpwrap [OPTIONS] -- COMMAND [ARGUMENT...]",
         )
     occupy_standard()
-    refuse_loader_variables(os.environ)
     if not sys.flags.isolated:
         raise CannotConfine(
             "mcpwrap runs in a Python that is not isolated: PYTHON* variables and the working directory could "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Final
 
 from mcpwrap import __version__
 from mcpwrap.errors import EXIT_FAILED, Error
+from mcpwrap.sandbox.environment import refuse_loader_variables
 
 COMMANDS: Final = {
     "enforce": "run a server, each call held to its own grant (the default)",
@@ -88,6 +90,7 @@ def _dispatch(argv: list[str]) -> int:
     if name == "enforce" and ("--help" in before or "-h" in before):
         print(help_text(), end="")
         return 0
+    refuse_loader_variables(os.environ)
     command = importlib.import_module(f"mcpwrap.cli.{name}")
     status: int = command.run(rest)
     return status

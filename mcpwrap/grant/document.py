@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from mcpwrap.grant.grant import EVERY_TOOL, Block, ExecRule, Overlap, PathRule, ToolGrant
+from mcpwrap.grant.grant import EVERY_TOOL, NEVER_PASSED, Block, ExecRule, Overlap, PathRule, ToolGrant
 from mcpwrap.grant.noun import Grammar, Table
 from mcpwrap.grant.nouns import LATER_PROFILES, nouns_of
 from mcpwrap.grant.pattern import header_patterns
@@ -115,7 +115,9 @@ class _Reader:
     def env(self, values: Mapping[str, object]) -> tuple[str, ...]:
         names: list[str] = []
         for index, name in strings_at(self.source, ("server", "env"), values):
-            if _NAME.fullmatch(name):
+            if name.startswith(NEVER_PASSED):
+                self.source.problem(("server", "env", index), *_never_passed(name))
+            elif _NAME.fullmatch(name):
                 names.append(name)
             else:
                 hint = 'a name has no "$", "*" or value; values are given in [server.set]'
@@ -128,6 +130,8 @@ class _Reader:
             path: Path = ("server", "set", name)
             if not _NAME.fullmatch(name):
                 self.source.problem(path, f'"{name}" is no name of a variable', key=True)
+            elif name.startswith(NEVER_PASSED):
+                self.source.problem(path, *_never_passed(name), key=True)
             elif not isinstance(text, str):
                 self.source.problem(
                     path, f"a string is wanted here, not {kind_of(text)}", "put the value in quotes"
@@ -194,3 +198,7 @@ class _Reader:
         except ValueError as error:
             self.source.problem(path, str(error), key=key)
             return None
+
+
+def _never_passed(name: str) -> tuple[str, str]:
+    return f'"{name}" is never passed to a server', "start the server by a script that sets it"

@@ -16,6 +16,9 @@ Overlap = Literal["auto", "serialize", "union"]
 ANY_WRITABLE = "any-writable"
 """The `exec` rule that gives up the exec gate: what the server wrote may be executed."""
 
+NEVER_PASSED = ("LD_", "MCPWRAP_")
+"""How the names of variables begin that no server is given: what the dynamic loader obeys, and mcpwrap's own."""
+
 EVERY_TOOL = "*"
 """The pattern of the header whose block is added to every tool that inherits."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwrap.errors import GrantError
@@ -34,7 +35,11 @@ _SPEC = re.compile(
 
 
 class Places(NamedTuple):
-    """The directories of one server, all absolute. `$STATE` is `state`, `$CACHE` is `cache`."""
+    """The directories of one server, all absolute. `$STATE` is `state`, `$CACHE` is `cache`.
+
+    Those two are written by the server, so that of `a` must not hold that of `a/b`: each is one
+    component, with a `~` (which no name has) for each slash.
+    """
 
     grants: str
     config: str
@@ -69,11 +74,12 @@ def places(environ: Mapping[str, str], home: str, name: str) -> Places:
         return posixpath.normpath(value if value.startswith("/") else f"{home}/{default}")
 
     config = base("XDG_CONFIG_HOME", ".config") + "/mcpwrap"
+    flat = name.replace("/", "~")
     return Places(
         grants=f"{config}/grants",
         config=config,
-        state=base("XDG_DATA_HOME", ".local/share") + f"/mcpwrap/{name}",
-        cache=base("XDG_CACHE_HOME", ".cache") + f"/mcpwrap/{name}",
+        state=base("XDG_DATA_HOME", ".local/share") + f"/mcpwrap/{flat}",
+        cache=base("XDG_CACHE_HOME", ".cache") + f"/mcpwrap/{flat}",
         audit=base("XDG_STATE_HOME", ".local/state") + f"/mcpwrap/audit/{name}",
     )
 
@@ -140,8 +146,8 @@ def writable_trees(grant: Grant) -> tuple[str, ...]:
 def check_trust(chain: Iterable[PathStat], uid: int, writable: Iterable[str]) -> None:
     """Raise GrantError if somebody else, or a server, could write the grant file.
 
-    `chain`: the grant file and every directory above it, links resolved, up to `/`. A sticky directory may be
-    writable by others (nobody can replace what is not theirs in it). `uid`: the user's.
+    `chain`: the grant file, every link on the way to it as written, and every directory on that way, up to `/`.
+    A sticky directory may be writable by others (nobody can replace what is not theirs in it). `uid`: the user's.
     `writable`: real paths of trees some server may write.
     """
     trees = tuple(writable)
@@ -152,8 +158,9 @@ def check_trust(chain: Iterable[PathStat], uid: int, writable: Iterable[str]) ->
                 f"{shown} belongs to user id {item.uid}, who could grant what they like",
                 "use a file of your own",
             )
-        sticky = item.mode & _STICKY_DIRECTORY == _STICKY_DIRECTORY
-        if item.mode & _WRITABLE_BY_OTHERS and not sticky:
+        # The bits of a link say nothing: whoever may write its directory may replace it.
+        safe = stat.S_ISLNK(item.mode) or item.mode & _STICKY_DIRECTORY == _STICKY_DIRECTORY
+        if item.mode & _WRITABLE_BY_OTHERS and not safe:
             raise GrantError(
                 f"{shown} is writable by others, who could grant what they like",
                 f"chmod go-w {_shell(item.path)}",
@@ -161,7 +168,8 @@ def check_trust(chain: Iterable[PathStat], uid: int, writable: Iterable[str]) ->
         tree = next((tree for tree in trees if below(item.path, tree)), None)
         if tree is not None:
             raise GrantError(
-                f"{shown} lies in {printable(tree)}, which a server may write: it could widen its own grant",
+                f"{shown} lies in {printable(tree)}, which a server may write: "
+                "it could widen its own grant, or another's",
                 "keep grant files out of what servers may write",
             )
 

@@ -135,7 +135,8 @@ _HELD: tuple[Noun, ...] = (
         Grammar.CHOICE,
         (Table.POLICY,),
         "Calls at the same time: `auto` (of one tool together, of different tools one after the other), "
-        "`serialize` (one at a time), `union` (all together, with the union of their grants).",
+        "`serialize` (one at a time; one that waits for the client's answer holds up none), "
+        "`union` (all together, with the union of their grants).",
         'overlap = "auto"',
         choices=("auto", "serialize", "union"),
     ),

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 Kind = Literal["file", "directory", "missing", "other"]
 """What a path leads to; "other" is a socket, device or FIFO."""
 
-BoundKind = Literal["file", "tree", "create", "parent", "exact"]
+BoundKind = Literal["file", "tree", "create", "exact"]
 """How far a bound path reaches:
 
 - `file`: that one file.
 - `tree`: a directory and what is below it.
 - `create`: a path that was missing when the call came: itself and whatever is made below it.
-- `parent`: a directory above, up to the root of `within`: its names may be listed (servers look for other
-  spellings of a name that is not there), and one that is missing may be made for a WRITE; no more.
 - `exact`: argument plus literal tail (`"$arg:repo/.git/config"`): itself and what is below it; the
   user wrote that name, so a write-protected one may be written.
 """
@@ -39,6 +37,8 @@ class BoundPath(NamedTuple):
     """One real path an argument granted. `need` is READ or WRITE (which implies read).
 
     `siblings`: new regular files beside it, named as atomic writers name theirs, may be made as well.
+    `root`: of each directory above it, down from this one, the names may be listed (servers look for other
+    spellings of a name that is not there), and one that is missing may be made for a WRITE; no more.
     """
 
     need: Need
@@ -46,6 +46,7 @@ class BoundPath(NamedTuple):
     kind: BoundKind
     rule: str
     siblings: bool = False
+    root: str = ""
 
 
 class Unbound(NamedTuple):

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.limits import BOUND_VALUES_PER_CALL
+from mcpwrap.limits import BOUND_CHARACTERS_PER_CALL, BOUND_VALUES_PER_CALL, PATH_CHARACTERS
 from mcpwrap.operation import Need
 from mcpwrap.policy.active import Bound, BoundKind, BoundPath, Resolved, Unbound
-from mcpwrap.policy.match import below, upward
+from mcpwrap.policy.match import below
 from mcpwrap.protocol.glance import LongText
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ REASONS: Final = {
     LEADS_OUTSIDE: "the path leads outside the directory `within` allows",
     NO_FILE: "the path leads to a socket, device or pipe",
     TOO_LONG: "the argument is longer than any path",
-    TOO_MANY: f"one call may bind {BOUND_VALUES_PER_CALL} values",
+    TOO_MANY: f"one call may bind {BOUND_VALUES_PER_CALL} values of {BOUND_CHARACTERS_PER_CALL} characters in all",
 }
 """Why a value bound nothing, in words; any other reason is the id of the private rule the path met."""
 
@@ -67,6 +67,7 @@ class _Binder:
         self._policy = policy
         self._resolve = resolve
         self._values = 0
+        self._characters = 0
         self.paths: list[BoundPath] = []
         self.unbound: list[Unbound] = []
 
@@ -77,7 +78,8 @@ class _Binder:
         for value in _values(arguments, arg.steps):
             values += 1
             self._values += 1
-            if self._values > BOUND_VALUES_PER_CALL:
+            self._characters += len(value) if isinstance(value, str) else 0
+            if self._values > BOUND_VALUES_PER_CALL or self._characters > BOUND_CHARACTERS_PER_CALL:
                 self.unbound.append(Unbound(need, rule.id, argument, "", "", TOO_MANY))
                 return
             reason = _unusable(value)
@@ -151,13 +153,8 @@ class _Binder:
         kinds: dict[str, BoundKind] = {"file": "file", "directory": "tree"}
         kind: BoundKind = "exact" if arg.tail else kinds.get(resolved.kind, "create")
         siblings = need is Need.WRITE and resolved.kind in ("file", "missing")
-        self.paths.append(BoundPath(need, resolved.real, kind, rule.id, siblings))
-        # A directory above it lies under one of these roots if it is no shorter than the root.
-        shortest = min(len(root) for _, root in within if below(resolved.real, root))
-        for parent in upward(posixpath.dirname(resolved.real)):
-            if len(parent) < shortest:
-                break
-            self.paths.append(BoundPath(need, parent, "parent", rule.id))
+        root = min((root for _, root in within if below(resolved.real, root)), key=len)
+        self.paths.append(BoundPath(need, resolved.real, kind, rule.id, siblings, root))
 
 
 def _values(arguments: object, steps: tuple[str, ...]) -> Iterator[object]:
@@ -177,7 +174,8 @@ def _unusable(value: object) -> str | None:
         return ABSENT if value is None else TOO_LONG if isinstance(value, LongText) else NOT_TEXT
     if not value:
         return EMPTY
-    return NUL if "\0" in _local(value) else None
+    path = _local(value)
+    return NUL if "\0" in path else TOO_LONG if len(path) > PATH_CHARACTERS else None
 
 
 def _local(value: str) -> str:

@@ -99,7 +99,8 @@ def _always(policy: Policy) -> tuple[Row, ...]:
     rows = [Row("read", path, "system") for path in facts.system]
     rows += [Row("read", path, "installation", "never written") for path in facts.installation]
     rows += [Row("run", path, "command") for path in facts.programs]
-    rows += [Row("write", home, "home", "a private one, not yours") for home in dict.fromkeys(policy.homes)]
+    private = "a private one, not yours: dotfiles only"
+    rows += [Row("write", home, "home", private) for home in dict.fromkeys(policy.homes)]
     rows += [Row("write", path, "temporary", "private memory") for path in ("/tmp", "/dev/shm")]
     rows.append(Row("write", facts.state, "state", "kept between runs"))
     rows.append(Row("write", facts.cache, "cache", "read-only once start-up has ended"))

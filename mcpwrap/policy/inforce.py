@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy.ground import strictly_installed
 from mcpwrap.policy.match import below, nearest, upward
+from mcpwrap.policy.parents import Parents
 from mcpwrap.policy.rules import first, names_below
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class InForce:
         self.reads, self.writes, self._named_writes = rules.reads, rules.writes, rules.named_writes
         self.files: dict[str, str] = {}
         self.file_writes: dict[str, str] = {}
-        self.parents: dict[str, str] = {}
-        self.made_parents: dict[str, str] = {}
+        self.parents = Parents()
+        self.made_parents = Parents()
         self._installed: dict[str, str] = {}
         self._siblings: dict[str, list[tuple[str, str]]] = {}
         for single, rule in rules.single_writes.items():
@@ -58,11 +59,10 @@ class InForce:
 
     def _add(self, bound: BoundPath) -> None:
         path, rule, writes = bound.path, bound.rule, bound.need is Need.WRITE
-        if bound.kind == "parent":
-            self.parents.setdefault(path, rule)
+        if bound.root:
+            self.parents.add(path, bound.root, rule)
             if writes:
-                self.made_parents.setdefault(path, rule)
-            return
+                self.made_parents.add(path, bound.root, rule)
         reads, changes = (self.files, self.file_writes) if bound.kind == "file" else (self.reads, self.writes)
         reads.setdefault(path, rule)
         if not writes:
@@ -126,8 +126,8 @@ class InForce:
             return False
         if any(above in self.born for above in upward(path)) if directory else not self.beside(path):
             return False
-        if path in self.vacated or len(self.vacated) >= BORN_LIMIT:
-            return False  # what was there before may come back, and is not new
+        if directory and (path in self.vacated or len(self.vacated) >= BORN_LIMIT):
+            return False  # the directory that was there before may come back, and is not new
         self.born[path] = self._scope
         return True
 

@@ -50,7 +50,10 @@ def encode(active: Active) -> bytes:
         [
             window.id,
             window.tool,
-            [[path.need.value, path.path, path.kind, path.rule, int(path.siblings)] for path in window.bound],
+            [
+                [path.need.value, path.path, path.kind, path.rule, int(path.siblings), path.root]
+                for path in window.bound
+            ],
         ]
         for window in active.windows
     ]
@@ -68,8 +71,8 @@ def decode(data: bytes) -> Active:
                 window_id,
                 tool,
                 tuple(
-                    BoundPath(Need(need), path, kind, rule, bool(siblings))
-                    for need, path, kind, rule, siblings in bound
+                    BoundPath(Need(need), path, kind, rule, bool(siblings), root)
+                    for need, path, kind, rule, siblings, root in bound
                 ),
             )
             for window_id, tool, bound in windows

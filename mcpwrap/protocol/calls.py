@@ -24,14 +24,16 @@ from mcpwrap.protocol.actions import (
 from mcpwrap.protocol.annotate import failure
 from mcpwrap.protocol.bounded import Remembered
 from mcpwrap.protocol.held import Held, Queue
+from mcpwrap.protocol.jsonrpc import as_number
 from mcpwrap.protocol.mcp import HANDSHAKES
+from mcpwrap.protocol.passing import Id, Passing
 from mcpwrap.protocol.window import Call, State, Turn, Window
 
 if TYPE_CHECKING:
     from mcpwrap.operation import Denial
 
-Id = int | str
-
+_UNANSWERED: Final = frozenset({"cancelled", "uncertain"})
+"""Ways to end in which the server may not have given its answer yet."""
 _TIMED: Final = {State.DRAINING: (Turn.DRAINED, "cancelled"), State.TASK: (Turn.TASK_ENDED, "ttl")}
 
 
@@ -46,10 +48,10 @@ class Calls:
         """Calls the server has yet to answer, by request id; a task is no longer among them."""
         self.held = Queue()
         """Calls the server has not been given."""
-        self.passing: Remembered[Id, tuple[str, str]] = Remembered()
-        """Other requests of the client in flight: method and, for tasks/*, the task's id."""
-        self.legs: Remembered[str, Call] = Remembered()
-        """Calls that ended with `input_required`, by the requestState the client is to send back."""
+        self.passing = Passing()
+        """Other requests of the client in flight."""
+        self.legs: Remembered[int, Call] = Remembered()
+        """Calls that ended with `input_required`, by the hash of the requestState the client is to send back."""
         self._mode = mode
         self._startup = startup
         self._armed = not startup
@@ -62,6 +64,15 @@ class Calls:
     def is_known(self, request_id: Id) -> bool:
         """Tell whether a request of the client with this very id is unanswered."""
         return request_id in self.in_flight or request_id in self.held or request_id in self.passing
+
+    def meant(self, request_id: object) -> Id | None:
+        """Return the request in flight that some client takes an answer with this id for, or None."""
+        if type(request_id) is not int and type(request_id) is not str:
+            return None
+        if self.is_known(request_id):
+            return request_id
+        number = as_number(request_id) if type(request_id) is str else None
+        return number if number is not None and self.is_known(number) else None
 
     def submit(self, line: bytes, calls: list[Call], now: float, *, is_batch: bool = False) -> None:
         """Open the windows of a line and forward it: at once if that is allowed, else in its turn."""
@@ -108,7 +119,7 @@ class Calls:
         else:
             self._forward_cancel(line)
             if request_id is not None:
-                self.passing.pop(request_id, None)
+                self.passing.give_up(request_id)
                 if (call := self.in_flight.get(request_id)) is not None:
                     self._drain(call, now)
         self.pump(now)
@@ -146,6 +157,8 @@ class Calls:
         self._timed.pop(window.id, None)
         if self.in_flight.get(call.request_id) is call:
             del self.in_flight[call.request_id]
+            if how in _UNANSWERED:
+                self.passing.late[call.request_id] = None
         self.out.append(Closed(window, how, call.denials if denials is None else denials))
 
     def become_task(self, call: Call, ttl: float | None, now: float) -> None:
@@ -208,7 +221,7 @@ class Calls:
         ids: list[str] = []
         for call in held.calls:
             self._opened += 1
-            leg = self.legs.pop(call.request_state, None) if call.request_state is not None else None
+            leg = self.legs.pop(hash(call.request_state), None) if call.request_state is not None else None
             if leg is not None:
                 for denial in leg.denials:
                     call.deny(denial)
@@ -219,7 +232,7 @@ class Calls:
                 request_id=call.request_id,
                 opened=now,
                 method=call.method,
-                union=overlap.union(call, self.active.values()),
+                union=overlap.union(call, self.active.values(), self._mode),
                 joined=leg.window.id if leg is not None and leg.window is not None else None,
             )
             call.take(Turn.OPENED)

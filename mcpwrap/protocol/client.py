@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwrap.limits import GLANCE_BYTES, MAX_DEPTH, UNPARSABLE_LINES
+from mcpwrap.limits import LONG_TEXT_BYTES, MAX_DEPTH, UNPARSABLE_LINES
 from mcpwrap.protocol import mcp, overlap
 from mcpwrap.protocol.actions import Forward, Note, Reply
+from mcpwrap.protocol.bounded import is_short
 from mcpwrap.protocol.framing import stray_cr
 from mcpwrap.protocol.glance import STAND_IN, LongText, calls_outline
 from mcpwrap.protocol.jsonrpc import (
@@ -32,7 +33,8 @@ from mcpwrap.protocol.window import Call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpwrap.protocol.calls import Calls, Id
+    from mcpwrap.protocol.calls import Calls
+    from mcpwrap.protocol.passing import Id
     from mcpwrap.protocol.questions import Questions
 
 _BLANK = BLANK.encode()
@@ -71,7 +73,7 @@ class ClientLines:
                 raise Refusal(
                     "a carriage return inside the line makes it two messages for some servers", PARSE_ERROR
                 )
-            if len(line) > GLANCE_BYTES and (call := self._glanced(line)) is not None:
+            if len(line) > LONG_TEXT_BYTES and (call := self._glanced(line)) is not None:
                 self._calls.submit(line, [call], now)
                 return
             try:
@@ -198,12 +200,17 @@ class ClientLines:
         """Remember what a message that was forwarded asks, or answers."""
         request_id = message.get("id")
         if not usable_id(request_id):
+            # It may be answered all the same, under whatever the server makes of that id.
+            if "method" in message and "id" in message:
+                self._calls.passing.forgot = True
             return
-        method = message.get("method")
-        if type(method) is str:
-            params = message.get("params")
-            task = params.get("taskId") if method in mcp.TASK_REQUESTS and type(params) is dict else None
-            self._calls.passing[request_id] = (method, task if type(task) is str else "")
+        if "method" in message:
+            method, params = message["method"], message.get("params")
+            task = params.get("taskId") if type(params) is dict else None
+            self._calls.passing[request_id] = (
+                method if type(method) is str else "",
+                task if method in mcp.TASK_REQUESTS and type(task) is str and is_short(task) else "",
+            )
         elif "result" in message or "error" in message:
             self._questions.replied(request_id)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcpwrap.limits import GLANCE_BYTES
+from mcpwrap.limits import LONG_TEXT_BYTES
 
 CUT_BYTES: Final = 1_024
 """Strings longer than this are cut. An id that is one is empty in the outline, and the line then parsed."""
@@ -49,12 +49,12 @@ def outline(line: bytes) -> bytes | None:
 
 
 def calls_outline(line: bytes) -> tuple[bytes, list[int]] | None:
-    """Return a line of the client with each string of `GLANCE_BYTES` or more as `STAND_IN`, and their sizes.
+    """Return a line of the client with each string beyond `LONG_TEXT_BYTES` as `STAND_IN`, and their sizes.
 
     None where a parser might find the end of such a string elsewhere (blindly skipping four characters after
     `\\u`), where a server might split the line in it, or where `STAND_IN` is in what is left.
     """
-    spans = _long_strings(line, GLANCE_BYTES)
+    spans = _long_strings(line, LONG_TEXT_BYTES)
     if not spans or any(_is_uncertain(line, *span) for span in spans):
         return None
     short = _replaced(line, spans, STAND_IN)

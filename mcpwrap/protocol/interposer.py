@@ -129,7 +129,9 @@ class Interposer:
         return self._calls.deadline()
 
     def _give_up_client(self) -> None:
-        text = f"the client sent {UNPARSABLE_LINES} lines in a row that are not JSON; nothing more of it is read"
+        text = (
+            f"the client sent {UNPARSABLE_LINES} lines in a row that are not JSON; nothing more of it is read"
+        )
         self._calls.out.append(Reply(error_reply(None, PARSE_ERROR, f"mcpwrap ends this connection: {text}")))
         self._calls.out.append(Failed(text))
 

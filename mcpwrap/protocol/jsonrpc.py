@@ -29,9 +29,15 @@ BLANK: Final = " \t\r\n"
 """White space of RFC 8259; `str.strip()` alone takes more."""
 
 _BEGIN: Final = re.compile(r"[ \t\r\n]*")
-_ID: Final = re.compile(r'"id"[ \t]*:[ \t]*(-?\d{1,16}(?![\d.eE])|"(?:[^"\\]|\\.)*")', re.IGNORECASE)
+_BASES: Final = ("0x", "0o", "0b")
+_ID: Final = re.compile(
+    r'"id"[ \t]*:[ \t]*(-?\d{1,400}(?:\.\d{1,400})?(?:e[+-]?\d{1,400})?(?![\d.e])|"(?:[^"\\]|\\.)*")',
+    re.IGNORECASE,
+)
 
 Pairs = list[tuple[str, Any]]
+Twice = dict[int, tuple[dict[str, Any], Pairs]]
+"""Objects that named a key twice, by `id()`: each is kept here, so that no other can have its number."""
 
 
 class Unreadable(ValueError):
@@ -50,7 +56,7 @@ class Reading:
 
     __slots__ = ("exact", "text", "twice", "value")
 
-    def __init__(self, value: Any, text: str, twice: list[tuple[dict[str, Any], Pairs]], exact: bool) -> None:
+    def __init__(self, value: Any, text: str, twice: Twice, exact: bool) -> None:
         self.value = value
         self.text = text
         self.twice = twice
@@ -58,14 +64,12 @@ class Reading:
 
     def pairs(self, of: dict[str, Any]) -> Iterable[tuple[str, Any]]:
         """Return the members of an object of this reading as written, repeated ones included."""
-        for made, pairs in self.twice:
-            if made is of:
-                return pairs
-        return of.items()
+        found = self.twice.get(id(of))
+        return of.items() if found is None else found[1]
 
     def is_twice(self, of: object) -> bool:
         """Tell whether this very object named a key twice."""
-        return any(made is of for made, _ in self.twice)
+        return id(of) in self.twice
 
 
 class Reader:
@@ -73,13 +77,13 @@ class Reader:
 
     def __init__(self, constant: Callable[[str], object] | None = None) -> None:
         """`constant` is called for each NaN, Infinity and -Infinity, in order, and returns its value."""
-        self._twice: list[tuple[dict[str, Any], Pairs]] = []
+        self._twice: Twice = {}
         self._decode = json.JSONDecoder(object_pairs_hook=self._object, parse_constant=constant).raw_decode
 
     def _object(self, pairs: Pairs) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) != len(pairs):
-            self._twice.append((made, pairs))
+            self._twice[id(made)] = (made, pairs)
         return made
 
     def read(self, line: bytes) -> Reading:
@@ -94,7 +98,7 @@ class Reader:
             text = line.decode(errors="replace")
             exact = False
         start = 0 if text.startswith("{") else len(_BEGIN.match(text).group())  # type: ignore[union-attr]
-        self._twice = twice = list[tuple[dict[str, Any], Pairs]]()
+        self._twice = twice = Twice()
         try:
             value, end = self._decode(text, start)
         except json.JSONDecodeError:
@@ -150,8 +154,22 @@ def named(pairs: Iterable[tuple[str, Any]], name: str) -> list[Any]:
     return [value for key, value in pairs if key == name or key.casefold() == name]
 
 
+def as_number(text: str) -> int | None:
+    """Return the integer that some client reads an id as which is a text, None if there is none.
+
+    `int()` of Python (mcp 1.30 and 2.3) and `Number()` of JavaScript (the TypeScript SDK): white space around,
+    signs, leading zeros, `7.0`, `7e0`, `0x7`, underscores, digits of other scripts; `Number("")` is 0.
+    """
+    text = text.replace("\ufeff", " ").strip()
+    try:
+        value = int(text, 0) if text[:2].lower() in _BASES else float(text or "0")
+    except ValueError:
+        return None
+    return int(value) if abs(value) <= MAX_EXACT_INTEGER and value == int(value) else None
+
+
 def possible_ids(pairs: Iterable[tuple[str, Any]]) -> list[int | str]:
-    """Return every id a peer might read from these members; `7.0` is 7 to JavaScript."""
+    """Return every id these members spell; `7.0` is 7 to JavaScript. What a text may mean, `as_number` tells."""
     ids: list[int | str] = []
     for value in named(pairs, "id"):
         if type(value) is int or type(value) is str:
@@ -166,7 +184,7 @@ def scan_ids(line: bytes) -> list[int | str]:
     ids: list[int | str] = []
     for match in _ID.finditer(line.decode(errors="replace")):
         try:
-            ids.append(json.loads(match[1]))
+            ids += possible_ids([("id", json.loads(match[1]))])
         except ValueError:
             continue
     return ids

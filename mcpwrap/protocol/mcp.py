@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from mcpwrap.protocol.bounded import is_short
 from mcpwrap.protocol.jsonrpc import Names, whole
 from mcpwrap.protocol.window import Call
 
@@ -46,6 +47,8 @@ RESULT: Final = Names(
 ERROR: Final = Names("code", "message", "data")
 
 _PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+_TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_MS: Final = 1e12
 """30 years; a float takes no larger integer than 1e308."""
 _WINDOWED: Final = ("resources/", "prompts/")
@@ -80,11 +83,19 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
         arguments = {key: value for key, value in params.items() if key != "_meta"}
     call = Call(method, request_id, tool, arguments)
     meta = params.get("_meta")
-    call.modern = type(meta) is dict and _PROTOCOL_VERSION in meta
+    if type(meta) is dict:
+        call.modern = _PROTOCOL_VERSION in meta
+        call.knows_tasks = _declares_tasks(meta.get(_CLIENT_CAPABILITIES))
     call.wants_task = type(params.get("task")) is dict
     state = params.get("requestState")
     call.request_state = state if type(state) is str else None
     return call
+
+
+def _declares_tasks(capabilities: object) -> bool:
+    """Tell whether these capabilities, which every request of 2026-07-28 carries itself, name the extension."""
+    extensions = capabilities.get("extensions") if type(capabilities) is dict else None
+    return type(extensions) is dict and _TASKS_EXTENSION in extensions
 
 
 def is_error(result: object) -> bool:
@@ -103,11 +114,18 @@ def is_ordinary(call: Call, result: object) -> bool:
 
 
 def created_task(call: Call, result: object) -> dict[str, Any] | None:
-    """Return the task a result announces instead of the call's outcome, or None."""
-    if type(result) is not dict:
+    """Return the task a result announces instead of the call's outcome, or None.
+
+    A client that did not ask for one takes the result for the outcome, and each takes `content` for it.
+    """
+    if type(result) is not dict or not (call.wants_task or call.knows_tasks) or "content" in result:
         return None
-    task = result if result.get("resultType") == "task" else result.get("task") if call.wants_task else None
-    return task if type(task) is dict and type(task.get("taskId")) is str else None
+    extended = call.knows_tasks and result.get("resultType") == "task"
+    task = result if extended else result.get("task") if call.wants_task else None
+    if type(task) is not dict:
+        return None
+    task_id = task.get("taskId")
+    return task if type(task_id) is str and is_short(task_id) else None
 
 
 def ttl_seconds(task: dict[str, Any]) -> float | None:

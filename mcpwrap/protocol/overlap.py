@@ -23,22 +23,29 @@ _YIELDING: Final = {State.WAITING: "waits for the client", State.TASK: "has beco
 def blocker(new: Call, active: Iterable[Call], mode: str) -> Call | None:
     """Return a call that `new` must wait for, or None.
 
-    `auto`: any call of another tool, unless it waits for the client itself or is a task. `serialize`: any at all.
+    `auto`: any call of another tool, unless it waits for the client itself or is a task. `serialize`: any at all
+    that does not wait for the client, which may need `new` to answer.
     """
     if mode == UNION:
         return None
     for call in active:
-        if mode == SERIALIZE or (call.state not in _YIELDING and not _same_tool(call, new)):
+        if mode == SERIALIZE:
+            if call.state is not State.WAITING:
+                return call
+        elif call.state not in _YIELDING and not _same_tool(call, new):
             return call
     return None
 
 
-def union(new: Call, active: Iterable[Call]) -> str:
-    """Return why `new` runs beside calls of other tools ("" if it does not), for the audit."""
+def union(new: Call, active: Iterable[Call], mode: str) -> str:
+    """Return why `new` runs beside calls of other tools ("" if it does not), for the audit.
+
+    Under `serialize`, beside any.
+    """
     others = [
         f"{call.window.id} ({call.tool[:NAME_SHOWN]}) {_YIELDING.get(call.state, 'runs (overlap = union)')}"
         for call in active
-        if call.window is not None and not _same_tool(call, new)
+        if call.window is not None and (mode == SERIALIZE or not _same_tool(call, new))
     ]
     return "; ".join(others)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwrap.protocol import mcp
-from mcpwrap.protocol.bounded import Remembered
+from mcpwrap.protocol.bounded import Remembered, is_short
 from mcpwrap.protocol.jsonrpc import usable_id
 from mcpwrap.protocol.window import Call, State, Turn
 
 if TYPE_CHECKING:
-    from mcpwrap.protocol.calls import Calls, Id
+    from mcpwrap.protocol.calls import Calls
+    from mcpwrap.protocol.passing import Id
 
 _ASKING = frozenset({State.OPEN, State.WAITING})
 
@@ -25,13 +26,16 @@ class Questions:
     def asked(self, message: dict[str, Any]) -> None:
         """Note a request or notification of the server that goes to the client.
 
-        Only roots, sampling and elicitation count; they are the sole call's in flight, else everyone's.
+        Only roots, sampling and elicitation count; they are the sole call's in flight, else everyone's. One
+        that no client answers (no usable id, `params` that are no object) keeps no call waiting.
         """
         method = message["method"]
         if method == mcp.CANCELLED:
             self._withdrawn(message.get("params"))
         request_id = message.get("id")
-        if method not in mcp.CLIENT_WORK or not usable_id(request_id):
+        if method not in mcp.CLIENT_WORK or not usable_id(request_id) or not is_short(request_id):
+            return
+        if type(message.get("params", {})) is not dict:
             return
         self.replied(request_id)
         asking = [call for call in self._calls.active.values() if call.state in _ASKING]

@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwrap.limits import GLANCE_BYTES, NOISE_NOTED
+from mcpwrap.limits import GLANCE_BYTES
 from mcpwrap.protocol import mcp, splice
-from mcpwrap.protocol.actions import Noise, Note, Reply
+from mcpwrap.protocol.actions import Noise, Reply
 from mcpwrap.protocol.annotate import annotated, annotated_error, failure, stripped
+from mcpwrap.protocol.bounded import Faults
 from mcpwrap.protocol.certainty import answered_ids, doubt
 from mcpwrap.protocol.framing import stray_cr
 from mcpwrap.protocol.glance import outline
-from mcpwrap.protocol.jsonrpc import Reader, Reading, Unreadable, scan_ids, usable_id
+from mcpwrap.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    Reader,
+    Reading,
+    Unreadable,
+    error_reply,
+    scan_ids,
+    usable_id,
+)
+from mcpwrap.protocol.overlap import NAME_SHOWN
 from mcpwrap.protocol.tasks import Tasks
 from mcpwrap.protocol.window import Call, State, Turn, Window
 
@@ -23,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mcpwrap.operation import Denial
-    from mcpwrap.protocol.calls import Calls, Id
+    from mcpwrap.protocol.calls import Calls
+    from mcpwrap.protocol.passing import Id
     from mcpwrap.protocol.questions import Questions
 
 _LOST = "The server's answer could not be read with certainty and was withheld by mcpwrap."
@@ -42,7 +53,7 @@ class ServerLines:
         self._tasks = Tasks(calls)
         self._lookups = lookups
         self._reader = Reader()
-        self._noisy = 0
+        self._faults = Faults()
 
     def line(self, line: bytes, now: float) -> None:
         """Take one line with its LF."""
@@ -116,44 +127,53 @@ class ServerLines:
 
     def _noise(self, line: bytes, kind: str, why: str) -> None:
         self._calls.out.append(Noise(line))
-        self._noisy += 1
-        if self._noisy <= NOISE_NOTED or not self._noisy & (self._noisy - 1):
-            fields = {"bytes": len(line), "lines_so_far": self._noisy}
-            self._calls.out.append(Note(kind, f"the server's stdout: {why}", fields))
+        self._calls.out += self._faults.note(kind, f"the server's stdout: {why}", bytes=len(line))
 
     # Lines that are not certain
 
     def _unreadable(self, line: bytes, unreadable: Unreadable) -> None:
-        """Take a line that could not be parsed. Only one too deep for us may be a message for its client."""
-        known = scan_ids(line) if unreadable.deep else []
-        if any(self._calls.is_known(request_id) for request_id in known):
-            self._uncertain(known, line, str(unreadable))
+        """Take a line that could not be parsed, and goes no further.
+
+        One too deep, or with too many digits, is a message for JavaScript: it ends whatever it may answer.
+        """
+        ids = scan_ids(line) if unreadable.deep else []
+        if any(self._calls.meant(spelled) is not None for spelled in ids):
+            self._uncertain(ids, line, str(unreadable), passes=False)
         else:
             self._noise(line, "noise", str(unreadable))
 
-    def _uncertain(self, ids: list[Id], line: bytes, why: str) -> None:
-        """Close every window whose id the line may answer; withhold the line if one of them saw a denial."""
+    def _uncertain(self, ids: list[Id], line: bytes, why: str, *, passes: bool = True) -> None:
+        """Close every window whose id the line may answer.
+
+        The line is withheld, and answered for, if one of them saw a denial, or if the line may be the answer to
+        what nobody asked yet; without `passes`, always.
+        """
         calls = self._calls
-        if forged := [known for known in ids if known in calls.held]:
+        meant = {spelled: calls.meant(spelled) for spelled in ids}
+        known = dict.fromkeys(each for each in meant.values() if each is not None)
+        if forged := [each for each in known if each in calls.held]:
             self._forged(forged[0])
             return
-        closed = [calls.in_flight[known] for known in dict.fromkeys(ids) if known in calls.in_flight]
-        for known in ids:
-            calls.passing.pop(known, None)
-        fields = {"windows": len(closed)}
-        calls.out.append(Note("uncertain", f"a line of the server: {why}", fields, loud=True))
+        closed = [calls.in_flight[each] for each in known if each in calls.in_flight]
+        others = [each for each in known if calls.passing.give_up(each)]
+        calls.out += self._faults.note(
+            "uncertain", f"a line of the server: {why}", loud=True, windows=len(closed)
+        )
         for call in closed:
             calls.close(call, Turn.ANSWERED, "uncertain")
-        if any(call.denials for call in closed) or any(hint in line for hint in _OURS):
+        early = any(each is None and not calls.passing.may_answer(spelled) for spelled, each in meant.items())
+        if not passes or early or any(call.denials for call in closed) or any(hint in line for hint in _OURS):
             calls.out.extend(Reply(failure(call, _LOST, call.denials)) for call in closed)
+            calls.out.extend(Reply(error_reply(each, INTERNAL_ERROR, _LOST)) for each in others)
             if not closed:
                 self._noise(line, "noise", why)
         else:
             calls.out.append(Reply(line))
 
-    def _forged(self, request_id: Id) -> None:
-        text = "the server answered a call it had not been given; the answer was dropped"
-        self._calls.out.append(Note("forged", text, {"id": request_id}, loud=True))
+    def _forged(self, request_id: object) -> None:
+        text = "the server answered a request it had not been given; the answer was dropped"
+        shown = request_id if type(request_id) is int else str(request_id)[:NAME_SHOWN]
+        self._calls.out += self._faults.note("forged", text, loud=True, id=shown)
 
     # One message
 
@@ -167,11 +187,13 @@ class ServerLines:
                 if method in mcp.TASK_NOTICES:
                     text = self._tasks.noticed(message, text)
             return text
-        request_id = message.get("id")
-        if type(request_id) is not int and type(request_id) is not str:
+        spelled = request_id = message.get("id")
+        if type(request_id) is not int or request_id not in self._calls.in_flight:
+            request_id = self._calls.meant(request_id)
+        if request_id is None and self._may_pass(spelled, message):
             return text
-        if request_id in self._calls.held:
-            self._forged(request_id)
+        if request_id is None or request_id in self._calls.held:
+            self._forged(spelled)
             return None
         call = self._calls.in_flight.get(request_id)
         if call is not None:
@@ -182,6 +204,10 @@ class ServerLines:
         elif task_id:
             text = self._tasks.answered(method, task_id, message, text)
         return text
+
+    def _may_pass(self, request_id: object, message: dict[str, Any]) -> bool:
+        """Tell whether an answer to nothing in flight goes on: to a line without an id, a cancelled request."""
+        return (request_id is None and "error" in message) or self._calls.passing.may_answer(request_id)
 
     def _answer(self, call: Call, message: dict[str, Any], text: str, now: float) -> str:
         """Close the call's window and return its answer, with the denials written on it."""
@@ -203,14 +229,16 @@ class ServerLines:
             how = "input_required"
             state = result.get("requestState")
             if type(state) is str:
-                calls.legs[state] = call
+                calls.legs[hash(state)] = call
         calls.close(call, Turn.ANSWERED, how)
         if not call.denials:
             return text
         try:
             if error:
                 return annotated_error(text, ("error",), call)
-            block = call.method == mcp.TOOLS_CALL and how != "input_required" and task is None
+            # Who does not know of such results takes what content they have for the outcome.
+            final = (how != "input_required" and task is None) or "content" in message["result"]
+            block = call.method == mcp.TOOLS_CALL and final
             changed = annotated(text, ("result",), call, block=block)
         except RecursionError:
             changed = None
@@ -228,5 +256,5 @@ class ServerLines:
                 if type(meta) is dict and any(key.startswith(mcp.OUR_PREFIX) for key in meta):
                     text = stripped(text, path)
                     what = "the server sent _meta keys in mcpwrap's name; they were removed"
-                    self._calls.out.append(Note("meta-removed", what, loud=True))
+                    self._calls.out += self._faults.note("meta-removed", what, loud=True)
         return text

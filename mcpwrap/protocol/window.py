@@ -97,9 +97,9 @@ class Window:
     `tool` is the called tool; for `resources/*`, `prompts/*` and `completion/complete` it is the method
     itself, and `method` tells the two apart: such a window has the grant of `[server]` only. `arguments`
     are the call's own, parsed (of the other methods: their params without `_meta`); strings in them may
-    hold half surrogate pairs. `opened` is the caller's clock. `union` says, if not "", why it overlaps
-    calls of other tools. `joined` is the window of the leg before, if this call retries one that ended with
-    `input_required`.
+    hold half surrogate pairs, and very long ones may each be a `glance.LongText`. `opened` is the caller's
+    clock. `union` says, if not "", why it overlaps calls of other tools. `joined` is the window of the leg
+    before, if this call retries one that ended with `input_required`.
     """
 
     id: str
@@ -121,6 +121,7 @@ class Call:
         "asked",
         "batch",
         "deadline",
+        "knows_tasks",
         "method",
         "modern",
         "request_id",
@@ -149,6 +150,8 @@ class Call:
         """The request carries its protocol version itself: revision 2026-07-28 or later."""
         self.wants_task = False
         """The request asks to become a task (2025-11-25)."""
+        self.knows_tasks = False
+        """The request says that it may become one (the extension of 2026-07-28)."""
         self.request_state: str | None = None
         """What an earlier leg told the client to send back."""
         self.untold = 0

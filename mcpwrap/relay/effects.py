@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Effects:
     """One action at a time; what is an action's consequence (a refused call) is carried out before the next.
 
-    `forward` and `reply` write to the server and to the client, `end_input` closes the server's stdin
+    `forward` and `reply` have bytes written to the server and to the client, `end_input` closes the server's stdin
     when all has been written, `failed` is told what cannot go on.
     """
 

@@ -7,11 +7,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from mcpwrap.limits import BOUND_VALUES_PER_CALL
+from mcpwrap.limits import BOUND_VALUES_PER_CALL, PATH_CHARACTERS
 from mcpwrap.policy.active import Kind, Resolved
 
-PATH_LENGTH: Final = 4_096
-"""Characters beyond which a string of the arguments names no file (`PATH_MAX`)."""
 VALUES_DEPTH: Final = 16
 """Nesting of arguments that is searched for paths."""
 
@@ -34,12 +32,13 @@ def resolve(path: str) -> Resolved:
 
 
 def _walked(path: str) -> Resolved:
-    """Resolve link by link: the way for what is missing or out of reach, 16 µs instead of 4."""
-    real = os.path.realpath(path)
+    """Resolve link by link: the way for what is missing or out of reach, 12 µs instead of 7."""
+    real = path
     try:
+        real = os.path.realpath(path)
         return Resolved(real, _kind(os.lstat(real).st_mode))
     except (OSError, ValueError):
-        return Resolved(real, "missing")
+        return Resolved(real, "missing")  # No file has a name with half a surrogate pair or a NUL in it.
 
 
 def _kind(mode: int) -> Kind:
@@ -50,7 +49,7 @@ def _kind(mode: int) -> Kind:
 
 def named_object(text: str, home: str, cwd: str) -> str:
     """Return the real path of the existing object that `text` names to a server in `cwd`, or ""."""
-    if not text or len(text) > PATH_LENGTH or "\0" in text or "\n" in text:
+    if not text or len(text) > PATH_CHARACTERS or "\0" in text or "\n" in text:
         return ""
     if text.startswith("file://"):
         text = text.removeprefix("file://")

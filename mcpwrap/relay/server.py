@@ -93,16 +93,17 @@ class Server:
             return False
         return True
 
-    def close_input(self) -> None:
-        """Give its stdin the end, and forget what it has not taken."""
+    def close_input(self, *, read: bool) -> None:
+        """Give its stdin the end, and forget what it has not taken. `read`: it still reads what it has taken."""
         if self.input_open:
             self.input_open = False
             self._input.clear()
             # The other end of the same pipe, to see later how much of it has been read.
             try:
-                self._peek = os.open(
-                    f"/proc/self/fd/{self._child.stdin}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-                )
+                if read:
+                    self._peek = os.open(
+                        f"/proc/self/fd/{self._child.stdin}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+                    )
             except OSError:
                 pass
             os.close(self._child.stdin)

@@ -1,6 +1,7 @@
 """Everything that is said on standard error: the server's own output, live, and mcpwrap's lines.
 
-Writing never blocks: a client that does not read its server's stderr must not stop the server.
+Writing never blocks: a client that does not read its server's stderr must not stop the server. A line of the
+server's that looks like one of ours is marked.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.relay.imitation import Imitations
 from mcpwrap.relay.streams import Outbox
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class ErrorOutput:
         self._box = Outbox(sink) if sink is not None else None
         self._missing = 0
         self._mid_line = False
+        self._imitations = Imitations()
 
     @property
     def fd(self) -> int | None:
@@ -68,22 +71,25 @@ class ErrorOutput:
         return self._box.size if self._box is not None else 0
 
     def server(self, data: bytes) -> None:
-        """Pass on what the server wrote, as it is, and remember its end."""
+        """Pass on what the server wrote, and remember its end."""
         self.tail.add(data)
-        self._put(data)
-        self._mid_line = not data.endswith(b"\n")
+        self._put(self._imitations.passed(data))
 
     def noise(self, data: bytes) -> None:
         """Pass on what the server wrote to stdout and is no protocol; a line of its own."""
-        self._put(data if data.endswith(b"\n") else data + b"\n")
+        self._end_line()
+        self._put(self._imitations.passed(data if data.endswith(b"\n") else data + b"\n"))
 
     def say(self, text: str) -> None:
         """Say one or more lines of our own, each begun with `mcpwrap: `."""
+        self._end_line()
         lines = "".join(f"mcpwrap: {line}\n" for line in text.splitlines())
-        if self._mid_line:
-            lines = "\n" + lines
-            self._mid_line = False
         self._put(lines.encode("utf-8", "backslashreplace"))
+
+    def finish(self) -> None:
+        """Write what is kept when nothing more will come, as far as it is taken now."""
+        self._put(self._imitations.line_ended())
+        self.flush()
 
     def flush(self) -> None:
         """Write what is kept, as far as it is taken now."""
@@ -91,19 +97,28 @@ class ErrorOutput:
             return
         try:
             self._box.flush()
-            if self._missing and not self._box.size:
-                missing, self._missing = self._missing, 0
-                self._box.put(f"\nmcpwrap: {missing} bytes of stderr were not read in time\n".encode())
         except OSError:
             self._box = None
+            return
+        if self._missing and not self._box.size:
+            missing, self._missing = self._missing, 0
+            self.say(f"{missing} bytes of stderr were not read in time")
+
+    def _end_line(self) -> None:
+        self._put(self._imitations.line_ended())
+        if self._mid_line:
+            self._put(b"\n")
 
     def _put(self, data: bytes) -> None:
-        if self._box is None:
+        if self._box is None or not data:
             return
         if self._box.size + len(data) > UNREAD_BYTES and self._box.size:
-            self.dropped += len(data)
-            self._missing += len(data)
+            # Behind what is left out, a line may begin.
+            lost = len(data) + len(self._imitations.line_ended())
+            self.dropped += lost
+            self._missing += lost
             return
+        self._mid_line = not data.endswith(b"\n")
         try:
             self._box.put(data)
         except OSError:

@@ -154,8 +154,7 @@ class Traffic:
     def close_input(self) -> None:
         """Give the server the end of its input now, whatever it does not take at once."""
         self.pumps.drop(self._server.input_fd)
-        self._server.flush()
-        self._server.close_input()
+        self._server.close_input(read=self._server.flush())
 
     # What became readable or writable.
 
@@ -165,10 +164,13 @@ class Traffic:
             return
         now = self._clock()
         self._hearing_client = True
-        if data:
+        if data and self._server.input_open:
             self.effects.perform(self._interposer.from_client(data, now), now)
         else:
             self._client_ended(now)
+            if data:
+                # The server reads no more: the client finds out as it would without us, and is done.
+                self._client.close_input()
         self._hearing_client = False
 
     def _on_server(self, _events: int) -> None:
@@ -231,9 +233,9 @@ class Traffic:
         self._input_ending = True
 
     def _server_closed_input(self) -> None:
-        self.close_input()
-        self.stop_reading_client()
-        self._client.close_input()
+        # The client is still watched: its end ends the run, whatever the server has closed.
+        self.pumps.drop(self._server.input_fd)
+        self._server.close_input(read=False)
 
     def _stop_reading_server(self) -> None:
         self._server.reading = False

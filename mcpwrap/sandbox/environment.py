@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from mcpwrap.errors import CannotConfine
+from mcpwrap.grant.grant import NEVER_PASSED
 
 SAFE = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "TZ"})
 CERTIFICATES = frozenset(
@@ -33,7 +34,8 @@ SHELLS = frozenset(
 )
 """What a shell exports (keys in ~/.bashrc) was meant for everything typed there, not for this server."""
 
-_FORBIDDEN = ("MCPWRAP_", "LD_")
+LOADED_IN_SPITE = frozenset({"GCONV_PATH", "LOCPATH", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__"})
+"""What an isolated Python and the C library below it take code from. The installed command drops them."""
 
 
 class Environment(NamedTuple):
@@ -59,25 +61,32 @@ def choose(
     passed: dict[str, str] = {}
     withheld: list[str] = []
     for name, value in ours.items():
-        if name.startswith(_FORBIDDEN):
+        if name.startswith(NEVER_PASSED):
             continue
         added = parent is not None and name not in BOOKKEEPING and parent.get(name) != value
         if name in SAFE or name in CERTIFICATES or name.startswith("LC_") or name in names or added:
             passed[name] = value
         elif name not in BOOKKEEPING:
             withheld.append(name)
-    passed |= {name: value for name, value in (values or {}).items() if not name.startswith(_FORBIDDEN)}
+    passed |= {name: value for name, value in (values or {}).items() if not name.startswith(NEVER_PASSED)}
     return Environment(passed, tuple(sorted(withheld)))
 
 
 def refuse_loader_variables(ours: Mapping[str, str]) -> None:
-    """Raise CannotConfine if the dynamic loader was told something: then mcpwrap itself may not be what it seems."""
-    names = sorted(name for name in ours if name.startswith("LD_"))
-    if names:
+    """Raise CannotConfine if a variable has put code into this process: mcpwrap may not be what it seems."""
+    loader = sorted(name for name in ours if name.startswith("LD_"))
+    if loader:
         raise CannotConfine(
-            f"{', '.join(names)} is set: code named there runs inside mcpwrap, outside of every sandbox",
+            f"{', '.join(loader)} is set: code named there runs inside mcpwrap, outside of every sandbox",
             "take it out of the client's env block; for the server alone: [server.set] cannot hold it either,\n"
             "start the server by a script that sets it",
+        )
+    others = sorted(LOADED_IN_SPITE.intersection(ours))
+    if others:
+        raise CannotConfine(
+            f"{', '.join(others)} is set: Python and the C library take code from there in spite of -I, "
+            "outside of every sandbox",
+            "start the installed command `mcpwrap`, which drops it; for the server alone: [server.set]",
         )
 
 

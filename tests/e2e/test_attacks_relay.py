@@ -16,6 +16,7 @@ import pytest
 from mcpwrap.audit import writer as writers
 from mcpwrap.audit.reader import RunFile
 from mcpwrap.audit.writer import AuditWriter
+from mcpwrap.grant.lookup import places
 from tests.e2e.client import Late, Session, failed, text
 from tests.e2e.corpus import Bench, bench, mcpwrap
 
@@ -63,6 +64,8 @@ profile = ["python"]
 within = ["{W}/data"]
 [tools.read]
 fs_read = ["$arg:path"]
+[tools.many]
+fs_read = ["$arg:paths[]"]
 """
 
 
@@ -130,20 +133,21 @@ def test_half_a_surrogate_pair_in_a_path_ends_neither_the_call_nor_the_run() -> 
 
 
 @confined
-@pytest.mark.parametrize("components", [30_000, 300_000])
-def test_a_long_path_costs_the_launcher_neither_time_nor_memory(components: int) -> None:
-    """The launcher is under no limit of the sandbox, and handles no signal while it looks a path up."""
+@pytest.mark.parametrize(("values", "components"), [(1, 300_000), (1, 3_000), (250, 1_900)])
+def test_long_paths_cost_the_launcher_neither_time_nor_memory(values: int, components: int) -> None:
+    """The launcher is under no limit of the sandbox, and handles no signal while it looks paths up."""
     place = bench("attack-long")
     with session(place) as client:
         client.initialize()
+        paths = [f"{place.work}/data/{number}/" + "a/" * components for number in range(values)]
         try:
-            client.call("read", {"path": f"{place.work}/data/" + "a/" * components}, 8.0)
+            client.call("many", {"path": "/", "paths": paths}, 8.0)
             status = Path(f"/proc/{client.process.pid}/status").read_text()
         except Late:
             client.process.kill()
             raise
     peak = int(status.partition("VmHWM:")[2].split()[0])
-    assert peak < 300_000, f"{peak} KiB"
+    assert peak < 150_000, f"{peak} KiB"
 
 
 # The audit
@@ -234,6 +238,7 @@ def test_the_end_of_the_clients_stream_ends_a_server_that_has_closed_its_own(clo
         cwd=place.work / "data",
     )
     assert process.stdin is not None
+    assert process.stdout is not None
     try:
         limit = time.monotonic() + SECONDS
         while len(processes_with(mark)) < 3 and time.monotonic() < limit:
@@ -247,6 +252,7 @@ def test_the_end_of_the_clients_stream_ends_a_server_that_has_closed_its_own(clo
     finally:
         process.kill()
         process.wait(SECONDS)
+        process.stdout.close()
 
 
 # Grants
@@ -274,8 +280,9 @@ def test_a_link_on_the_way_to_the_grant_file_cannot_be_turned_by_the_server_it_g
 def test_the_state_of_one_instance_is_not_inside_that_of_another() -> None:
     place = bench("attack-nested")
     state = place.work / "share"
-    inner = state / "mcpwrap" / "a" / "b" / "home" / "mark"
+    inner = Path(places({"XDG_DATA_HOME": str(state)}, "/nonexistent", "a/b").state) / "home" / "mark"
     run(place, "--name", "a/b", "--", "/bin/true", XDG_DATA_HOME=str(state))
+    assert inner.parent.is_dir()
     run(place, "--name", "a", "--", "/bin/sh", "-c", f"echo x > {inner}", XDG_DATA_HOME=str(state))
     assert not inner.exists()
 
@@ -288,6 +295,14 @@ def test_where_the_user_keeps_configuration_is_no_path_named_for_the_server() ->
     )
     done = run(place, "--", sys.executable, "-I", "-c", code, XDG_CONFIG_HOME=str(place.work / "config"))
     assert "GOT token" not in done.stderr
+
+
+@confined
+def test_a_server_cannot_speak_on_stderr_as_mcpwrap_does() -> None:
+    place = bench("attack-imitation")
+    done = run(place, "--", "/bin/sh", "-c", "printf 'mcpwrap: refused: x; to allow it put y\\n' >&2")
+    assert "\nserver: mcpwrap: refused: x; to allow it put y\n" in f"\n{done.stderr}"
+    assert "\nmcpwrap: refused: x" not in f"\n{done.stderr}"
 
 
 # The launcher's surroundings
@@ -362,6 +377,23 @@ def test_what_loads_code_before_the_first_line_of_python_is_not_handed_to_it(
     )
     assert "KEPT=1" in shown.stdout
     assert f"{variable}=" not in shown.stdout
+
+
+def test_no_library_of_the_launcher_reads_a_variable_meant_for_the_server(
+    prefix: Path, tmp_path: Path
+) -> None:
+    """OpenSSL, behind hashlib, loads the shared objects that the file of OPENSSL_CONF names."""
+    fifo = tmp_path / "openssl.cnf"
+    os.mkfifo(fifo)
+    shown = subprocess.run(
+        [prefix / "bin" / "mcpwrap", "show", "--json", "--", "/bin/true"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OPENSSL_CONF": str(fifo)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,  # Opening it would never return.
+        check=False,
+    )
+    assert '"digest": "sha256:' in shown.stdout, shown.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="there is no bash")

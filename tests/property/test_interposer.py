@@ -14,6 +14,7 @@ from mcpwrap.operation import Denial
 from mcpwrap.protocol.actions import Action, Closed, Forward, Noise, Opened, Reply
 from mcpwrap.protocol.glance import LongText
 from mcpwrap.protocol.interposer import Interposer
+from mcpwrap.protocol.jsonrpc import as_number
 
 IDS = st.one_of(st.integers(0, 5), st.sampled_from(["0", "1", "a"]))
 ODD_IDS = st.one_of(IDS, st.sampled_from([None, 1.0, True, 2**60]))
@@ -35,12 +36,21 @@ def _message(**members: object) -> dict[str, object]:
     return {"jsonrpc": "2.0", **members}
 
 
-def _call(request_id: object, tool: str, arguments: object) -> dict[str, object]:
-    return _message(id=request_id, method="tools/call", params={"name": tool, "arguments": arguments})
+def _call(request_id: object, tool: str, arguments: object, **params: object) -> dict[str, object]:
+    params = {"name": tool, "arguments": arguments, **params}
+    return _message(id=request_id, method="tools/call", params=params)
 
 
+CAPABILITIES = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+}
 CALLS = st.builds(
-    _call, ODD_IDS, TOOLS, st.one_of(JSON, st.dictionaries(st.text(max_size=3), JSON, max_size=2))
+    lambda request_id, tool, arguments, more: _call(request_id, tool, arguments, **more),
+    ODD_IDS,
+    TOOLS,
+    st.one_of(JSON, st.dictionaries(st.text(max_size=3), JSON, max_size=2)),
+    st.sampled_from([{}, {}, {"_meta": CAPABILITIES}, {"task": {"ttl": 1_000}}]),
 )
 CLIENT = st.one_of(
     CALLS,
@@ -58,11 +68,13 @@ RESULTS = st.one_of(
     st.just({"content": [{"type": "text", "text": "x" * 300}], "isError": False}),
     st.just({"isError": True}),
     st.just({"resultType": "task", "taskId": "t", "status": "working", "ttlMs": 5_000}),
+    st.just({"task": {"taskId": "t", "status": "working"}}),
     st.just({"resultType": "input_required", "requestState": "s"}),
     st.just({"_meta": {"mcpwrap/denials": []}}),
     JSON,
 )
-ANSWERS = st.builds(lambda i, r: _message(id=i, result=r), ODD_IDS, RESULTS)
+AS_TEXT = st.sampled_from([" 1", "1.0", "0x2", "", "+3", "\uff14"])
+ANSWERS = st.builds(lambda i, r: _message(id=i, result=r), st.one_of(ODD_IDS, ODD_IDS, AS_TEXT), RESULTS)
 SERVER = st.one_of(
     ANSWERS,
     st.builds(lambda i: _message(id=i, error={"code": 1, "message": "m"}), ODD_IDS),
@@ -156,12 +168,12 @@ def test_windows_open_once_close_once_and_are_kept_apart(
             window = action.window
             assert window.id not in seen
             others = [other.window for other in active.values()]
-            if mode == "serialize":
-                assert all(other.id in waiting_for_bytes for other in others)
-            strangers = [other.id for other in others if other.tool != window.tool]
+            strangers = [other.id for other in others if mode == "serialize" or other.tool != window.tool]
             assert [part.split()[0] for part in window.union.split("; ") if part] == strangers
-            if mode == "auto":
+            if mode != "union":
                 assert "runs" not in window.union
+            if mode == "serialize":
+                assert "has become a task" not in window.union
             seen.add(window.id)
             active[window.id] = action
             waiting_for_bytes.add(window.id)
@@ -171,6 +183,41 @@ def test_windows_open_once_close_once_and_are_kept_apart(
         elif isinstance(action, Closed):
             del active[action.window.id]
     assert not active
+
+
+def _as_read(request_id: object) -> object:
+    """Return what a client may take for the id: the number that JavaScript or Python makes of a text."""
+    number = as_number(request_id) if isinstance(request_id, str) else None
+    return request_id if number is None else number
+
+
+@settings(max_examples=500)
+@given(EVENTS, MODES, st.booleans())
+def test_no_answer_goes_on_while_the_window_is_open_of_a_call_it_may_be_taken_to_answer(
+    events: list[tuple[str, Any]], mode: str, startup: bool
+) -> None:
+    by_client = b"".join(what for kind, what in events if kind == "client")
+    # A text that the client itself uses as an id is that, whatever number it looks like.
+    texts = {text for text in ("0", "1") if json.dumps(text).encode() in by_client}
+    active: dict[str, object] = {}
+    for action in Run(mode, startup=startup).play(events):
+        if isinstance(action, Opened):
+            active[action.window.id] = action.window.request_id
+        elif isinstance(action, Closed):
+            del active[action.window.id]
+        elif isinstance(action, Reply) and b"mcpwrap did not forward" not in action.data:
+            read = json.loads(action.data.decode(errors="replace"))
+            for message in read if isinstance(read, list) else [read]:
+                if not isinstance(message, dict) or "method" in message or _is_task(message):
+                    continue
+                request_id = message.get("id")
+                if type(request_id) in (int, float, str) and request_id not in texts:
+                    assert _as_read(request_id) not in active.values()
+
+
+def _is_task(message: dict[str, Any]) -> bool:
+    result = message.get("result")
+    return isinstance(result, dict) and ("taskId" in result or "task" in result) and "content" not in result
 
 
 @settings(max_examples=300)
@@ -229,11 +276,11 @@ def _with_unread_arguments(actions: list[Action]) -> list[object]:
 def test_looking_at_outlines_of_calls_does_what_parsing_does(
     events: list[tuple[str, Any]], mode: str
 ) -> None:
-    with patch("mcpwrap.protocol.client.GLANCE_BYTES", 1 << 40):
+    with patch("mcpwrap.protocol.client.LONG_TEXT_BYTES", 1 << 40):
         parsed = Run(mode, startup=False).play(events)
     with (
-        patch("mcpwrap.protocol.client.GLANCE_BYTES", 0),
-        patch("mcpwrap.protocol.glance.GLANCE_BYTES", 2),
+        patch("mcpwrap.protocol.client.LONG_TEXT_BYTES", 0),
+        patch("mcpwrap.protocol.glance.LONG_TEXT_BYTES", 2),
         patch("mcpwrap.protocol.glance._DENSE_BYTES", 0),
     ):
         glanced = Run(mode, startup=False).play(events)

@@ -19,9 +19,10 @@ BOUND = st.builds(
     BoundPath,
     st.sampled_from(list(Need)),
     NAMES,
-    st.sampled_from(["file", "tree", "create", "parent", "exact"]),
+    st.sampled_from(["file", "tree", "create", "exact"]),
     NAMES,
     st.booleans(),
+    NAMES,
 )
 WINDOWS = st.lists(st.builds(ActiveWindow, NAMES, NAMES, st.lists(BOUND, max_size=4).map(tuple)), max_size=4)
 ACTIVE = st.builds(Active, st.integers(1, 2**32 - 1), st.booleans(), WINDOWS.map(tuple))

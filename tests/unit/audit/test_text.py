@@ -101,3 +101,26 @@ def test_what_is_wider_than_in_the_last_run_is_named() -> None:
     assert wider(last, now) == ["server.fs_read ~/b", "policy.overlap union"]
     assert wider(last, ["server.fs_read ~/a", "policy.overlap serialize"]) == []
     assert wider({}, now) == []
+
+
+def test_damaged_records_are_counted_and_the_others_told() -> None:
+    bad: list[dict[str, object]] = [
+        {"kind": "run"},
+        {"kind": ["run"]},
+        {},
+        at("run", command=[1]),
+        at("protections", protections=["x"]),
+        at("opened", window="w9"),
+        at("opened", window="w9", tool="t", bound=[{"need": None}]),
+        at("operation", windows=5, act="read", object="/", rule="r", allowed=True),
+        at("operation", windows=[], act="read", object=["/"], rule="r", allowed=True),
+        at("closed", window="w1"),
+        at("closed", window="w1", tool="t", how="x", ms=1, denials=[{"act": "read"}]),
+        at("closed", window="w1", tool="t", how="x", ms=1, not_written=[1]),
+        {"kind": "note"},
+        at("exit", status=1),
+        at("exit", status=1, reason="r", seconds=1, stderr=5),
+    ]
+    lines = render([RUN, OPENED, *bad], "/file")
+    assert lines[0].startswith("pypi/x")
+    assert lines[-1].startswith(f"{len(bad)} damaged records")

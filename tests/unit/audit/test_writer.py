@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import select
 import stat
 import time
 from pathlib import Path
@@ -73,12 +74,43 @@ def test_a_full_disk_raises_and_loses_nothing(tmp_path: Path, monkeypatch: pytes
 def test_what_a_full_disk_cannot_hold_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "PENDING_BYTES", 1_000)
     writer = AuditWriter(str(tmp_path))
+
+    def full(_fd: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        for n in range(100):
+            writer.write({"kind": "note", "note": "x", "n": n})
+        writer.write({"kind": "opened", "window": "w1"})
+    writer.flush()
+    *found, dropped = read(writer)
+    assert dropped["note"] == "audit-dropped"
+    assert 0 < dropped["records"] == 100 - (len(found) - 1)
+    assert found[-1]["kind"] == "opened"
+    writer.close()
+
+
+def test_nothing_is_dropped_while_the_disk_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "PENDING_BYTES", 1_000)
+    writer = AuditWriter(str(tmp_path))
     for n in range(100):
         writer.write({"kind": "note", "note": "x", "n": n})
     writer.flush()
-    found = read(writer)
-    assert found[-1]["note"] == "audit-dropped"
-    assert found[-1]["records"] + len(found) - 1 == 100
+    assert [record["n"] for record in read(writer)] == list(range(100))
+    writer.close()
+
+
+def test_what_no_call_flushes_is_written_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "SYNC_SECONDS", 0.01)
+    writer = AuditWriter(str(tmp_path))
+    writer.start_syncing()
+    for n in range(3):
+        writer.write({"kind": "note", "n": n})
+        limit = time.monotonic() + 10
+        while len(read(writer)) <= n and time.monotonic() < limit:
+            select.select([], [], [], 0.01)
+        assert len(read(writer)) == n + 1
     writer.close()
 
 
@@ -147,6 +179,20 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "20200101T000000.000Z-1.jsonl"
     file.write_bytes(encode("t", {"kind": "run"}) + encode("t", {"kind": "exit"})[:10])
     assert [record["kind"] for record in records(run_files(str(tmp_path))[0])] == ["run"]
+
+
+def test_a_line_nested_without_end_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "20200101T000000.000Z-1.jsonl"
+    file.write_bytes(b"[" * 100_000 + b"\n" + encode("t", {"kind": "run"}))
+    assert [record["kind"] for record in records(run_files(str(tmp_path))[0])] == ["run"]
+    assert previous_run(str(tmp_path), "") == {"v": 1, "at": "t", "kind": "run"}
+
+
+def test_a_file_that_was_pruned_meanwhile_has_no_records(tmp_path: Path) -> None:
+    (tmp_path / "20200101T000000.000Z-1.jsonl").touch()
+    (found,) = run_files(str(tmp_path))
+    os.unlink(found.path)
+    assert list(records(found)) == []
 
 
 def test_the_run_before_is_found_and_the_current_is_not(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mcpwrap.cli.arguments import UsageError, parse
 from mcpwrap.cli.main import COMMANDS, help_text, main
-from mcpwrap.errors import EXIT_FAILED
+from mcpwrap.errors import EXIT_CANNOT_CONFINE, EXIT_FAILED
 from mcpwrap.options import Options
 
 
@@ -67,6 +67,7 @@ def test_a_command_may_have_options_and_words_of_its_own() -> None:
         (["--max-line", "1"], "--max-line cannot be 1", "1024"),
         (["--max-line", "9" * 30], "number", ""),
         (["--env", "A=b"], "A=b", "LOG_LEVEL"),
+        (["--env", "A,LD_PRELOAD"], "LD_PRELOAD is never passed", "script"),
         (["--\x1b[31m"], r"\x1b", ""),
     ],
 )
@@ -91,6 +92,26 @@ def test_no_words_at_all_is_an_error_with_the_help(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == help_text()
+
+
+@pytest.mark.parametrize("command", ["enforce", "show", "why", "check", "audit", "doctor"])
+def test_every_command_refuses_words_it_does_not_know_alike(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--no-such-option"]) == EXIT_FAILED
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["enforce", "show", "why", "check", "audit", "doctor"])
+@pytest.mark.parametrize(
+    "name", ["LD_PRELOAD", "PYTHONEXECUTABLE", "__PYVENV_LAUNCHER__", "GCONV_PATH", "LOCPATH"]
+)
+def test_no_command_goes_on_where_a_variable_has_put_code_into_it(
+    name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "/x")
+    assert main([command]) == EXIT_CANNOT_CONFINE
+    assert f"{name} is set" in capsys.readouterr().err
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

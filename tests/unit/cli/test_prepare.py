@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mcpwrap import profiles
 from mcpwrap.errors import CommandNotFound, Error, GrantError
+from mcpwrap.grant.document import PROFILES
 from mcpwrap.options import Options
 from mcpwrap.prepare import Prepared, prepare
 
@@ -62,7 +64,7 @@ def test_the_grant_file_is_found_by_the_name_of_the_server(home: Path) -> None:
     assert ready(home).grant_file == str(file)
     other = write(home / ".config" / "mcpwrap" / "grants" / "mine" / "second.toml", MINIMAL)
     assert ready(home, name="mine/second").grant_file == str(other)
-    assert ready(home, name="mine/second").places.state.endswith("/mcpwrap/mine/second")
+    assert ready(home, name="mine/second").places.state.endswith("/mcpwrap/mine~second")
 
 
 def test_a_grant_file_in_the_working_directory_is_not_looked_at(home: Path) -> None:
@@ -103,6 +105,61 @@ def test_a_grant_file_that_its_own_server_could_write_is_refused(home: Path) -> 
     file = write(home / "work" / "g.toml", f'schema = 1\n[server]\nfs_write = ["{home}/work"]\n')
     with pytest.raises(GrantError, match="widen its own grant"):
         ready(home, grant=str(file))
+
+
+def test_each_link_on_the_way_to_a_grant_file_lies_where_no_server_writes(home: Path) -> None:
+    write(home / "safe" / "g.toml", f'schema = 1\n[server]\nfs_write = ["{home}/work"]\n')
+    assert ready(home, grant=str(home / "safe" / "g.toml")).grant_file
+    (home / "work" / "conf").symlink_to("../safe")
+    (home / "twice").symlink_to(home / "work" / "conf")
+    for grant in ("work/conf/g.toml", "twice/g.toml"):
+        with pytest.raises(GrantError, match="widen its own grant"):
+            ready(home, grant=str(home / grant))
+
+
+def test_a_grant_file_that_another_server_could_write_is_refused(home: Path) -> None:
+    file = write(home / "work" / "g.toml", MINIMAL)
+    grants = home / ".config" / "mcpwrap" / "grants"
+    write(grants / "npm" / "broken.toml", "fs_write = [")
+    assert ready(home, grant=str(file)).grant_file
+    write(grants / "npm" / "other.toml", f'schema = 1\n[startup]\nfs_write = ["{home}/work"]\n')
+    with pytest.raises(GrantError, match="or another's"):
+        ready(home, grant=str(file))
+
+
+def test_no_profile_lets_a_server_write() -> None:
+    """What other servers may write is read without the profiles of their grants."""
+    for name in PROFILES:
+        assert "fs_write" not in profiles.text(name)
+
+
+def test_a_grant_file_that_never_ends_is_not_waited_for(home: Path) -> None:
+    os.mkfifo(home / "g.toml")
+    with pytest.raises(GrantError, match="no regular file"):
+        ready(home, grant=str(home / "g.toml"))
+    (home / "loop").symlink_to("loop")
+    with pytest.raises(GrantError, match="Too many levels"):
+        ready(home, grant=str(home / "loop"))
+
+
+def test_a_working_directory_that_is_gone_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "gone").mkdir()
+    monkeypatch.chdir(home / "gone")
+    (home / "gone").rmdir()
+    with pytest.raises(Error, match="no working directory"):
+        ready(home)
+
+
+def test_where_all_programs_keep_their_files_is_no_path_named_for_this_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "conf").mkdir()
+    monkeypatch.setattr("mcpwrap.prepare.start_environment", lambda _: {})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "conf"))
+    monkeypatch.setenv("DATA", str(home / "work"))
+    named = [rule.path for rule in ready(home).grant.server.paths if rule.id.startswith("named.")]
+    assert str(home / "work") in named
+    assert str(home / "conf") not in named
 
 
 def test_the_command_may_come_from_the_grant_file(home: Path) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mcpwrap.cli import check
+from mcpwrap.cli.main import main
+from mcpwrap.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,13 +67,15 @@ def test_a_wrong_file_is_exit_78_with_the_place(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().err.startswith(f'{file}:2:1: unknown key "fs_raed" in [server]\n')
 
 
-@pytest.mark.parametrize("make", ["missing", "directory", "binary"])
+@pytest.mark.parametrize("make", ["missing", "directory", "binary", "fifo"])
 def test_what_is_no_file_is_a_plain_sentence(
     make: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "g.toml"
     if make == "directory":
         file.mkdir()
+    elif make == "fifo":
+        os.mkfifo(file)
     elif make == "binary":
         file.write_bytes(b"\x7fELF\xff\x00")
     assert check.run([str(file)]) == 78
@@ -86,8 +91,8 @@ def test_a_missing_root_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("argv", [[], ["a", "b"], ["--what"], ["a", "--name"]])
 def test_another_command_line_prints_the_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.run(argv) == 64
-    assert capsys.readouterr().err.startswith("usage: mcpwrap check FILE")
+    assert main(["check", *argv]) == EXIT_FAILED
+    assert "usage: mcpwrap check FILE" in capsys.readouterr().err
 
 
 def test_help_is_printed_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,3 +106,15 @@ def test_a_name_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert check.run([str(file), "--name", "npm/@a/b"]) == 0
     assert check.run([str(file), "--name", "../x"]) == 78
     assert "--name ../x is no name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ['env = ["LD_PRELOAD"]', '[server.set]\nLD_PRELOAD = "/x.so"', 'env = ["MCPWRAP_X"]']
+)
+def test_a_variable_that_is_never_passed_is_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text(f"[server]\n{text}\n", encoding="utf-8")
+    assert check.run([str(file)]) == 78
+    assert "is never passed to a server" in capsys.readouterr().err

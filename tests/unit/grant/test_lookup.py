@@ -21,13 +21,21 @@ HOME = "/home/u"
 def test_directories_follow_xdg_and_hold_the_whole_name() -> None:
     found = places({}, HOME, "npm/@scope/pkg")
     assert grant_path(found, "npm/@scope/pkg") == "/home/u/.config/mcpwrap/grants/npm/@scope/pkg.toml"
-    assert found.state == "/home/u/.local/share/mcpwrap/npm/@scope/pkg"
-    assert found.cache == "/home/u/.cache/mcpwrap/npm/@scope/pkg"
+    assert found.state == "/home/u/.local/share/mcpwrap/npm~@scope~pkg"
+    assert found.cache == "/home/u/.cache/mcpwrap/npm~@scope~pkg"
     assert found.audit == "/home/u/.local/state/mcpwrap/audit/npm/@scope/pkg"
     given = places({"XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "relative", "XDG_DATA_HOME": ""}, HOME, "n")
     assert (given.config, given.grants) == ("/c/mcpwrap", "/c/mcpwrap/grants")
     assert given.audit.startswith("/home/u/.local/state/")
     assert given.state.startswith("/home/u/.local/share/")
+
+
+def test_what_one_server_writes_is_never_inside_what_another_does() -> None:
+    outer, inner = places({}, HOME, "a"), places({}, HOME, "a/home")
+    assert not inner.state.startswith(outer.state + "/")
+    assert not inner.cache.startswith(outer.cache + "/")
+    with pytest.raises(GrantError):
+        instance_name("a~home")
 
 
 @pytest.mark.parametrize("name", ["work", "npm/@scope/pkg", "pypi/a.b-c_d+1", "a/b/c/d"])
@@ -133,3 +141,12 @@ def test_the_trees_a_server_may_write_are_those_of_every_write_rule() -> None:
         '[policy]\nwithin = ["/srv/w", "/srv/v"]\n[tools.t]\nfs_write = ["$arg:p", "$arg:q in /srv/u"]\n'
     )
     assert writable_trees(grant) == ("/srv/a", "/srv/b", "/srv/w", "/srv/v", "/srv/u")
+
+
+def test_the_bits_of_a_link_say_nothing_and_its_place_and_owner_do() -> None:
+    link = ("/home/u/conf", 1000, 0o120777)
+    check_trust([*TRUSTED, PathStat(*link)], 1000, ["/home/u/work"])
+    with pytest.raises(GrantError, match="could widen its own grant"):
+        check_trust([*TRUSTED, PathStat(*link)], 1000, ["/home/u/conf"])
+    with pytest.raises(GrantError, match="belongs to user id 1001"):
+        check_trust([*TRUSTED, PathStat("/tmp/conf", 1001, 0o120777)], 1000, [])

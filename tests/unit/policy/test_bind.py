@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpwrap.limits import BOUND_VALUES_PER_CALL
+from mcpwrap.limits import BOUND_CHARACTERS_PER_CALL, BOUND_VALUES_PER_CALL
 from mcpwrap.policy import bind as reasons
 from mcpwrap.protocol.glance import LongText
 from tests.unit.policy.machine import HOME, READ, WRITE, Machine
@@ -53,11 +53,11 @@ def bind(machine: Machine, tool: str, **arguments: object) -> Bound:
 
 
 def paths(bound: Bound) -> list[tuple[str, str]]:
-    return [(path.path, path.kind) for path in bound.paths if path.kind != "parent"]
+    return [(path.path, path.kind) for path in bound.paths]
 
 
-def parents(bound: Bound) -> list[str]:
-    return [path.path for path in bound.paths if path.kind == "parent"]
+def roots(bound: Bound) -> list[str]:
+    return [path.root for path in bound.paths]
 
 
 def why(bound: Bound) -> list[str]:
@@ -155,16 +155,36 @@ def test_one_call_binds_so_many_values_and_no_more(machine: Machine) -> None:
 def test_a_missing_path_binds_itself_and_its_missing_parents(machine: Machine) -> None:
     bound = bind(machine, "write", path=f"{WORK}/x/y/z")
     assert paths(bound) == [(f"{WORK}/x/y/z", "create")]
-    assert parents(bound) == [f"{WORK}/x/y", f"{WORK}/x", WORK]
+    assert roots(bound) == [WORK]
     effective = machine.call(machine.policy(GRANT), "write", path=f"{WORK}/x/y/z")
-    assert effective.decide(WRITE, f"{WORK}/x", creating=True, regular=False).allowed
-    assert effective.decide(READ, f"{WORK}/x", regular=False).allowed
+    for above in (f"{WORK}/x/y", f"{WORK}/x", WORK):
+        assert effective.decide(WRITE, above, creating=True, regular=False).allowed
+        assert effective.decide(READ, above, regular=False).allowed
     assert effective.decide(WRITE, f"{WORK}/x/y/z", creating=True).allowed
     assert effective.decide(WRITE, f"{WORK}/x/y/z/below", creating=True).allowed
     assert not effective.decide(WRITE, f"{WORK}/x", creating=True).allowed
     assert not effective.decide(WRITE, f"{WORK}/x", regular=False).allowed
     assert not effective.decide(WRITE, f"{WORK}/x/beside", creating=True).allowed
     assert not effective.decide(READ, f"{WORK}/x/beside").allowed
+
+
+def test_a_path_of_thousands_of_directories_binds_in_one_record(machine: Machine) -> None:
+    deep = WORK + "/a" * 1_900
+    bound = bind(machine, "write", path=deep)
+    assert paths(bound) == [(deep, "create")]
+    effective = machine.call(machine.policy(GRANT), "write", path=deep)
+    assert effective.decide(WRITE, deep[:-2], creating=True, regular=False).allowed
+
+
+def test_a_text_longer_than_any_path_binds_nothing(machine: Machine) -> None:
+    assert why(bind(machine, "read", path=f"{WORK}/a" + "/b" * 2_100)) == [reasons.TOO_LONG]
+
+
+def test_the_characters_of_all_values_are_bounded(machine: Machine) -> None:
+    each = WORK + "/a" * 1_900
+    bound = bind(machine, "many", items=[{"p": f"{each}/{number}"} for number in range(200)])
+    assert 0 < sum(len(path.path) for path in bound.paths) <= BOUND_CHARACTERS_PER_CALL
+    assert reasons.TOO_MANY in [each.reason for each in bound.unbound]
 
 
 def test_directories_above_a_bound_path_may_be_listed_and_no_more(machine: Machine) -> None:
@@ -271,4 +291,4 @@ def test_a_missing_root_is_not_made_for_an_argument() -> None:
         "t", {"p": f"{HOME}/no/root/x"}, machine.resolve
     )
     assert paths(bound) == [(f"{HOME}/no/root/x", "create")]
-    assert parents(bound) == [f"{HOME}/no/root"]
+    assert roots(bound) == [f"{HOME}/no/root"]

@@ -8,7 +8,15 @@ import pytest
 
 from mcpwrap.protocol.framing import Lines, stray_cr
 from mcpwrap.protocol.glance import calls_outline, outline
-from mcpwrap.protocol.jsonrpc import ENVELOPE, Reader, Unreadable, deeper_than, scan_ids, usable_id
+from mcpwrap.protocol.jsonrpc import (
+    ENVELOPE,
+    Reader,
+    Unreadable,
+    as_number,
+    deeper_than,
+    scan_ids,
+    usable_id,
+)
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**53 - 1, "", "7", "é", "\U0001f600"])
@@ -55,7 +63,29 @@ def test_a_key_that_folds_to_a_known_one_is_odd(key: str) -> None:
     assert ENVELOPE.odd(["id", key]) == key
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["7", " 7 ", "\n7\t", "\ufeff7", "\u20287", "\x1f7", "+7", "007", "7.", "7.0", "7e0", "70e-1", ".7e1", "0x7", "0O7",
+     "0b111", "0_7", "\uff17", "\u0667", "7." + "0" * 5_000, "0" * 5_000 + "7"],
+)  # fmt: skip
+def test_a_text_some_client_reads_as_a_number_is_that_number(text: str) -> None:
+    assert as_number(text) == 7
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "7a", "7.5", "--7", "nan", "inf", "1e400", "0x", "9007199254740992", "req-7"]
+)
+def test_any_other_text_is_no_number(text: str) -> None:
+    assert as_number(text) is None
+
+
+def test_an_empty_text_is_zero_to_javascript() -> None:
+    assert as_number("") == as_number(" ") == 0
+    assert as_number("-7") == -7
+
+
 def test_ids_are_found_in_what_cannot_be_parsed() -> None:
+    assert scan_ids(b'{"id":7e0,"x":{"id":70E-1},"id":8.0,"id":9.5,"id":1e400,"id":') == [7, 7, 8]
     assert scan_ids(b'{"id" : 7,"x":{"ID":"a\\"b"},"id":1.5,"id":') == [7, 'a"b']
 
 
@@ -103,14 +133,14 @@ def test_no_outline_is_made_where_it_does_not_pay_or_is_not_certain(line: bytes)
     assert outline(line) is None
 
 
-LONG = b"x" * 40_000
+LONG = b"x" * 70_000
 
 
 def test_long_strings_of_a_call_are_stood_in_for_and_counted() -> None:
     line = b'{"a":"' + LONG + b'","b":["\\n' + LONG + b'"],"' + LONG + b'":"' + LONG[:20_000] + b'"}\n'
     assert calls_outline(line) == (
         b'{"a":Infinity,"b":[Infinity],"' + LONG + b'":"' + LONG[:20_000] + b'"}\n',
-        [40_000, 40_002],
+        [70_000, 70_002],
     )
 
 
@@ -120,7 +150,10 @@ def test_long_strings_of_a_call_are_stood_in_for_and_counted() -> None:
         b'{"a":"b"}',
         b'{"a":"' + LONG + b'","b":Infinity}',
         b'{"a":"' + LONG + b'","b":"-Infinity"}',
-        *(b'{"a":"' + LONG + odd + b'"}' for odd in (b"\\u00e9", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")),
+        *(
+            b'{"a":"' + LONG + odd + b'"}'
+            for odd in (b"\\u00e9", b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
+        ),
     ],
 )
 def test_a_call_that_is_not_certain_by_its_outline_has_none(line: bytes) -> None:

@@ -302,10 +302,13 @@ def test_nan_odd_numbers_and_half_surrogates_in_arguments_pass_byte_for_byte() -
     play.forwards(data, "w1").done()
 
 
-UNCERTAIN = [
+OF_TWO = [
     '{"jsonrpc":"2.0","id":1,"id":2,"result":{"content":[]}}',
     '{"jsonrpc":"2.0","id":2,"id":1,"result":{"content":[]}}',
     '{"jsonrpc":"2.0","id":1,"ID":2,"result":{"content":[]}}',
+    '{"jsonrpc":"2.0","id":1,"id":"2","result":{"content":[]}}',
+]
+UNCERTAIN = [
     '{"jsonrpc":"2.0","id":1,"result":{"content":[]},"result":{"content":[]}}',
     '{"jsonrpc":"2.0","id":1,"result":{"content":[]},"Result":{"content":[]}}',
     '{"jsonrpc":"2.0","id":1,"result":{"content":[],"content":[]}}',
@@ -331,7 +334,42 @@ def test_an_uncertain_answer_closes_its_windows_and_passes_if_nothing_was_denied
     play.replies(data).done()
 
 
-@pytest.mark.parametrize("text", UNCERTAIN)
+@pytest.mark.parametrize("text", OF_TWO)
+def test_an_uncertain_answer_passes_if_it_is_to_nothing_but_what_is_in_flight(text: str) -> None:
+    data = text.encode() + b"\n"
+    play = Playbook()
+    play >> Client(call(1)) << Opened << Forward
+    play >> Client(request(2, "ping")) << Forward
+    play >> Server(data) << note("uncertain") << closed("w1", "uncertain")
+    play.replies(data).done()
+
+
+@pytest.mark.parametrize("text", OF_TWO)
+def test_an_uncertain_answer_is_replaced_if_it_may_be_to_what_nobody_asked_yet(text: str) -> None:
+    play = Playbook()
+    play >> Client(call(1)) << Opened << Forward
+    play >> Server(text.encode() + b"\n") << note("uncertain") << closed("w1", "uncertain")
+    play << reply_failure(1, "withheld")
+    play >> Client(request(1, "ping")) << Forward
+    play >> Server(text.encode() + b"\n") << note("uncertain") << reply_error(1, -32603)
+    play << Noise << note("noise")
+    play.done()
+
+
+def test_the_answer_to_a_call_that_an_uncertain_line_closed_still_passes() -> None:
+    play = Playbook()
+    play >> Client(call(1)) << Opened << Forward
+    play >> Client(call(2)) << Opened << Forward
+    play >> Server(OF_TWO[0].encode() + b"\n") << note("uncertain") << Closed << Closed << Reply
+    play >> Server(answer(2))
+    play.replies(answer(2))
+    play >> Client([request(1, "ping"), request(2, "ping")]) << Forward
+    play >> Server(OF_TWO[0].encode() + b"\n") << note("uncertain") << Reply
+    play >> Server(result(2))
+    play.replies(result(2)).done()
+
+
+@pytest.mark.parametrize("text", OF_TWO + UNCERTAIN)
 def test_an_uncertain_answer_is_replaced_if_its_window_saw_a_denial(text: str) -> None:
     play = Playbook()
     play >> Client(call(1)) << Opened << Forward
@@ -346,7 +384,7 @@ def test_an_uncertain_answer_closes_every_window_whose_id_it_holds() -> None:
     play >> Client(call(1)) << Opened << Forward
     play >> Client(call(2)) << Opened << Forward
     play >> Denied(("w2",), denial())
-    play >> Server(UNCERTAIN[0].encode() + b"\n") << note("uncertain")
+    play >> Server(OF_TWO[0].encode() + b"\n") << note("uncertain")
     play << closed("w1", "uncertain") << closed("w2", "uncertain", denial())
     play << reply_failure(1, "withheld") << reply_failure(2, "refused by mcpwrap")
     play.done()
@@ -356,16 +394,22 @@ def test_an_uncertain_answer_to_a_held_call_is_forged() -> None:
     play = Playbook()
     play >> Client(call(1, "a")) << Opened << Forward
     play >> Client(call(2, "b"))
-    play >> Server(UNCERTAIN[0].encode() + b"\n") << note("forged")
+    play >> Server(OF_TWO[0].encode() + b"\n") << note("forged")
     play.done()
 
 
-def test_an_answer_too_deep_to_read_passes_only_without_a_denial() -> None:
+def test_an_answer_too_deep_to_read_never_passes() -> None:
     deep = '{"jsonrpc":"2.0","id":1,"result":%s}' % ("[" * 100_000 + "]" * 100_000)
     play = Playbook()
     play >> Client(call(1)) << Opened << Forward
-    play >> Denied(("w1",), denial())
-    play >> Server(deep.encode() + b"\n") << note("uncertain") << closed("w1", "uncertain", denial())
+    play >> Server(deep.encode() + b"\n") << note("uncertain") << closed("w1", "uncertain")
+    play << reply_failure(1, "withheld")
+    play >> Client(request(1, "tools/list")) << Forward
+    play >> Server(deep.encode() + b"\n") << note("uncertain") << reply_error(1, -32603)
+    play << Noise << note("noise")
+    play >> Client(call(1)) << Opened << Forward
+    play >> Denied(("w2",), denial())
+    play >> Server(deep.encode() + b"\n") << note("uncertain") << closed("w2", "uncertain", denial())
     play << reply_failure(1, "refused by mcpwrap")
     play >> Server(deep.encode() + b"\n") << Noise << note("noise")
     play.done()
@@ -434,6 +478,17 @@ def test_a_flood_of_noise_is_noted_a_bounded_number_of_times() -> None:
     actions = play.take()
     assert sum(isinstance(action, Noise) for action in actions) == 10_000
     assert sum(isinstance(action, Note) for action in actions) < NOISE_NOTED + 14
+
+
+@pytest.mark.parametrize(
+    "message", [answer(9), {"jsonrpc": "2.0", "x": 1}, notification("n", _meta={"mcpwrap/denials": []})]
+)
+def test_a_flood_of_one_fault_is_noted_a_bounded_number_of_times(message: dict[str, object]) -> None:
+    play = Playbook()
+    play >> Server(line(message) * 10_000)
+    notes = [action for action in play.take() if isinstance(action, Note)]
+    assert 0 < len(notes) < NOISE_NOTED + 14
+    assert notes[-1].fields["lines_so_far"] == 8_192
 
 
 def test_a_flood_of_what_is_no_json_ends_in_one_named_error() -> None:

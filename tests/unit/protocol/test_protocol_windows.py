@@ -82,25 +82,54 @@ def test_answers_out_of_order_close_their_own_windows() -> None:
     play.done()
 
 
-def test_ids_are_type_sensitive() -> None:
+def test_an_id_is_matched_as_it_is_and_else_as_a_client_may_read_it() -> None:
     play = Playbook()
     play >> Client(call(7)) << opened("w1") << Forward
     play >> Client(call("7")) << opened("w2") << Forward
     play >> Server(answer("7")) << closed("w2", "answered") << Reply
-    play >> Server(answer("7"))
-    play.replies(answer("7"))
-    play >> Server(answer(7)) << closed("w1", "answered") << Reply
-    play.done()
+    play >> Server(answer("7")) << closed("w1", "answered")
+    play.replies(answer("7")).done()
 
 
-def test_answers_to_ids_never_seen_or_already_answered_pass_and_close_nothing() -> None:
+@pytest.mark.parametrize("request_id", [99, "99", "a", True, 1.5e300, None, [1]])
+def test_answers_to_nothing_in_flight_are_dropped_and_noted(request_id: object) -> None:
     play = Playbook()
     play >> Client(call(1)) << opened("w1") << Forward
-    play >> Server(answer(99))
-    play.replies(answer(99))
     play >> Server(answer(1)) << closed("w1", "answered") << Reply
-    play >> Server(answer(1))
-    play.replies(answer(1)).done()
+    play >> Server(answer(1)) << note("forged")
+    play >> Server(answer(request_id))
+    assert not any(isinstance(action, Reply) for action in play.take())
+
+
+def test_an_error_about_a_line_whose_id_was_not_read_passes() -> None:
+    play = Playbook()
+    play >> Server(error(None, -32700))
+    play.replies(error(None, -32700)).done()
+
+
+def test_the_late_answer_to_a_cancelled_request_passes() -> None:
+    play = Playbook()
+    play >> Client(request(1, "tools/list")) << Forward
+    play >> Client(cancel(1)) << Forward
+    play >> Server(result(1, tools=[]))
+    play.replies(result(1, tools=[])).done()
+
+
+def test_answers_pass_once_requests_were_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpwrap.protocol.bounded.REMEMBERED", 3)
+    play = Playbook()
+    for number in range(4):
+        play >> Client(request(number, "ping")) << Forward
+    play >> Server(result(0))
+    play.replies(result(0)).done()
+
+
+@pytest.mark.parametrize("request_id", [1.0, 2**60, True])
+def test_the_answer_to_a_request_with_an_odd_id_passes(request_id: object) -> None:
+    play = Playbook()
+    play >> Client(request(request_id, "ping")) << Forward
+    play >> Server(result(request_id))
+    assert play.take()[-1] == Reply(line(result(request_id)))
 
 
 def test_an_error_answer_asks_for_lookups_and_a_good_one_does_not() -> None:
@@ -148,9 +177,33 @@ def test_serialize_runs_one_call_at_a_time() -> None:
     play = Playbook(overlap="serialize")
     play >> Client(call(1)) << opened("w1") << Forward
     play >> Client(call(2))
-    play >> Server(request("s", "sampling/createMessage"))
-    play.replies(request("s", "sampling/createMessage"))
-    play >> Server(answer(1)) << closed("w1", "answered") << Reply << opened("w2") << Forward
+    play >> Server(request("s", "ping"))
+    play.replies(request("s", "ping"))
+    play >> Server(answer(1)) << closed("w1", "answered") << Reply << opened("w2", union="") << Forward
+    play.done()
+
+
+@pytest.mark.parametrize("tool", ["read", "other"])
+def test_serialize_lets_a_call_pass_that_the_client_may_need_to_answer_another(tool: str) -> None:
+    """The client that is asked for a sampling may call a tool for it: the two would wait for each other."""
+    play = Playbook(overlap="serialize")
+    play >> Client(call(1)) << opened("w1") << Forward
+    play >> Client(call(2, tool))
+    play >> Server(request("s", "sampling/createMessage")) << Reply
+    play << opened("w2", tool, union="w1 (read) waits for the client") << Forward
+    play >> Client(call(3, tool))
+    play >> Server(answer(2)) << closed("w2", "answered") << Reply << opened("w3") << Forward
+    play >> Client(result("s")) << Forward
+    play >> Client(call(4, tool))
+    play >> Server(answer(3)) << closed("w3", "answered") << Reply
+    play.done()
+
+
+def test_serialize_waits_for_a_task() -> None:
+    play = Playbook(overlap="serialize")
+    play >> Client(task_call(1)) << Opened << Forward
+    play >> Server(result(1, task={"taskId": "t", "status": "working"})) << Reply
+    play >> Client(call(2, "read"))
     play.done()
 
 
@@ -255,6 +308,15 @@ def test_a_call_waits_for_the_client_until_the_last_question_is_answered() -> No
     play.done()
 
 
+@pytest.mark.parametrize("fields", [{"params": 5}, {"params": None}, {"params": []}, {"id": "s" * 2_000}])
+def test_a_request_no_client_answers_keeps_no_call_waiting(fields: dict[str, object]) -> None:
+    play = Playbook()
+    play >> Client(call(1, "ask")) << Opened << Forward
+    play >> Server(request("s", "roots/list") | fields) << Reply
+    play >> Client(call(2, "read"))
+    play.done()
+
+
 def test_a_server_that_withdraws_its_request_no_longer_waits() -> None:
     play = Playbook()
     play >> Client(call(1, "ask")) << Opened << Forward
@@ -325,6 +387,16 @@ def task_call(request_id: int) -> dict[str, object]:
     return message
 
 
+def extended_call(request_id: object) -> dict[str, object]:
+    """A call whose client says that it may become a task (2026-07-28)."""
+    message = call(request_id, "build")
+    message["params"]["_meta"] = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    }
+    return message
+
+
 def test_a_task_of_2025_11_25_keeps_its_window_until_its_status_is_terminal() -> None:
     play = Playbook()
     play >> Client(task_call(1)) << opened("w1", "build") << Forward
@@ -355,7 +427,7 @@ def test_a_tasks_result_ends_the_task_and_carries_its_denials() -> None:
 
 def test_a_task_of_the_2026_07_28_extension_is_ended_by_a_notification_with_its_result() -> None:
     play = Playbook()
-    play >> Client(call(1, "build")) << Opened << Forward
+    play >> Client(extended_call(1)) << Opened << Forward
     play >> Server(result(1, resultType="task", taskId="t", status="working", ttlMs=5_000)) << Reply
     play >> Denied(("w1",), denial())
     outcome = {"content": [{"type": "text", "text": "done"}]}
@@ -377,9 +449,29 @@ def test_a_result_that_merely_holds_a_task_key_is_an_answer() -> None:
     play >> Server(answer(1, task={"taskId": "t", "status": "working"})) << closed("w1", "answered") << Reply
 
 
-def test_a_tasks_ttl_closes_its_window() -> None:
+@pytest.mark.parametrize(
+    "task", [{"taskId": "t" * 2_000}, {"taskId": "t", "content": []}, {"taskId": 1}, {"status": "working"}]
+)
+def test_what_is_no_task_for_every_client_closes_the_window(task: dict[str, object]) -> None:
+    play = Playbook()
+    play >> Client(extended_call(1)) << Opened << Forward
+    play >> Server(result(1, resultType="task", **task)) << closed("w1", "answered") << Reply
+
+
+def test_a_task_nobody_asked_for_closes_the_window() -> None:
     play = Playbook()
     play >> Client(call(1, "build")) << Opened << Forward
+    (
+        play
+        >> Server(result(1, resultType="task", taskId="t", status="working"))
+        << closed("w1", "answered")
+        << Reply
+    )
+
+
+def test_a_tasks_ttl_closes_its_window() -> None:
+    play = Playbook()
+    play >> Client(extended_call(1)) << Opened << Forward
     play >> Server(result(1, resultType="task", taskId="t", status="working", ttlMs=1_500)) << Reply
     play >> Wait(1.5) << closed("w1", "ttl")
 
@@ -387,10 +479,10 @@ def test_a_tasks_ttl_closes_its_window() -> None:
 def test_tasks_without_end_are_bounded() -> None:
     play = Playbook()
     for number in range(TASK_WINDOWS):
-        play >> Client(call(number, "build")) << Opened << Forward
+        play >> Client(extended_call(number)) << Opened << Forward
         play >> Server(result(number, resultType="task", taskId=f"t{number}", status="working", ttlMs=None))
         play << Reply
-    play >> Client(call("last", "build")) << Opened << Forward
+    play >> Client(extended_call("last")) << Opened << Forward
     play >> Server(result("last", resultType="task", taskId="last", status="working", ttlMs=None))
     play << closed("w1", "crowded") << Reply
     play.done()

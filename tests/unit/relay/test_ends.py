@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.unit.relay.wrapped import ECHO, INITIALIZE, Wrapped, call, gone_within
+from tests.unit.relay.wrapped import ECHO, INITIALIZE, SECONDS, Wrapped, call, gone_within
 
 STUBBORN = """
 import os, signal, sys, time
@@ -154,6 +155,27 @@ def test_a_server_that_closes_its_stdin_makes_the_writes_of_the_client_fail() ->
             run.send_all([INITIALIZE] * 100_000)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("sent", [b"", INITIALIZE])
+def test_the_end_of_the_client_ends_a_server_that_has_closed_its_own_input(sent: bytes) -> None:
+    server = DEAF.replace("os.write(1, b'", "os.close(0); os.write(1, b'", 1)
+    with Wrapped(server) as run:
+        run.line()
+        if sent:
+            run.send(sent)
+        run.end()
+        assert run.wait(4) == 7
+
+
+def test_input_that_a_server_closed_unread_is_not_waited_for() -> None:
+    closing = "import select; select.select([0], [], []); os.close(0); os.write(2, b'"
+    with Wrapped(DEAF.replace("os.write(1, b'", closing, 1)) as run:
+        run.send(INITIALIZE)
+        assert run.process.stderr is not None
+        assert select.select([run.process.stderr], [], [], SECONDS)[0]
+        run.end()
+        assert run.wait(4) == 7
 
 
 def test_a_server_that_is_slow_to_start_reads_what_was_sent_before_the_end_of_input() -> None:

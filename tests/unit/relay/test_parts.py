@@ -176,11 +176,22 @@ def test_a_path_resolves_as_realpath_resolves_it(tmp_path: Path) -> None:
     (directory / "dangling").symlink_to("../nothing")
     (tmp_path / "loop").symlink_to("loop")
     reader, writer = os.pipe()
-    named = ("link/file", "link/../d/file", "link/gone (deleted)", "d/dangling", "link/x/y", "d/file/x", "loop", "")
+    named = (
+        "link/file",
+        "link/../d/file",
+        "link/gone (deleted)",
+        "d/dangling",
+        "link/x/y",
+        "d/file/x",
+        "loop",
+        "",
+    )
     for path in (*(f"{tmp_path}/{name}" for name in named), f"/proc/self/fd/{reader}", "/proc/self/root/etc"):
         assert resolve(path).real == os.path.realpath(path)
     os.close(reader)
     os.close(writer)
+    assert resolve("/\ud800").kind == "missing"
+    assert resolve("/\0").kind == "missing"
 
 
 def test_strings_of_arguments_are_found_at_any_depth_and_bounded() -> None:
