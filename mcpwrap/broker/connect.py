@@ -139,8 +139,12 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
             entry.close()
     own = caller.duplicate(fd)
     try:
+        if not session.listener.alive(session.current):
+            raise failure(errno.ESRCH)
+        os.umask(caller.umask())
         sockets.bind(own, raw)
     finally:
+        os.umask(0)
         os.close(own)
     return 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +35,7 @@ COMMAND_LINE = 16_384
 MAX_PENDING = 1_024
 """Executions not yet verified; beyond, those whose process is gone are forgotten."""
 
+_BLANKS = re.compile(rb"[ \t]+")
 Identity = tuple[int, int]
 
 
@@ -193,8 +195,8 @@ def _interpreter(found: Found) -> tuple[bytes, ...] | None:
         os.close(fd)
     if not head.startswith(b"#!"):
         return None
-    words = head[2:].split(b"\n", 1)[0].strip(b" \t").split(None, 1)
-    if not words:
+    words = _BLANKS.split(head[2:].split(b"\n", 1)[0].strip(b" \t"), maxsplit=1)
+    if not words[0]:
         raise failure(errno.ENOEXEC)
     return tuple(words)
 

@@ -72,8 +72,9 @@ class Listener:
             return None
         try:
             act()
-        except OSError as error:
-            self.refuse(notification_id, error.errno or errno.EIO)
+        except Exception as error:
+            # Whatever it was: a call without an answer would wait for ever.
+            self.refuse(notification_id, getattr(error, "errno", None) or errno.EIO)
         finally:
             os._exit(0)
 

@@ -117,6 +117,8 @@ def make_symlink(session: Session, caller: Caller, target: int, dirfd: int, path
     try:
         if entry.stat is not None:
             raise failure(errno.EEXIST)
+        # It may stand for a file and for a directory.
+        session.require(caller, "symlink", Need.WRITE, entry)
         decision = session.require(caller, "symlink", Need.WRITE, entry, regular=False)
         # One on the host's ground is the host's to follow: it leads to the user's files, not to private ones.
         directory = entry.path.rpartition("/")[0] or "/"

@@ -36,7 +36,11 @@ def rename(session: Session, caller: Caller, ends: tuple[int, int, int, int], fl
             raise session.absent(caller, old_dirfd, caller.string(old), "rename", Need.WRITE, creating=False)
         target = _end(session, caller, new_dirfd, new, creating=True)
         try:
-            _require(session, caller, source, target, exchange=bool(flags & files.RENAME_EXCHANGE))
+            exchange = bool(flags & files.RENAME_EXCHANGE)
+            _require(session, caller, source, target, exchange=exchange)
+            if not session.verdicts.unchanged():
+                session.verdicts.refresh()
+                _require(session, caller, source, target, exchange=exchange)
             files.renameat2(source.parent, source.name, target.parent, target.name, flags)
             for end in (source, target):
                 session.verdicts.removed(end.path)
@@ -57,12 +61,13 @@ def _end(session: Session, caller: Caller, dirfd: int, address: int, *, creating
 
 def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, exchange: bool) -> None:
     assert source.stat is not None
-    decisions = session.verdicts.decide_rename(
+    decisions = session.verdicts.effective.decide_rename(
         source.path,
         target.path,
+        moved=_kinds(source),
+        present=_kinds(target),
         identity=source.identity,
         replaced=target.identity,
-        regular=stat.S_ISREG(source.stat.st_mode),
         exchange=exchange,
     )
     for end, (place, decision) in zip((source, target), decisions, strict=False):
@@ -73,6 +78,13 @@ def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, 
     _require_tree(session, caller, source, target.path)
     if exchange:
         _require_tree(session, caller, target, source.path)
+
+
+def _kinds(entry: Entry) -> tuple[bool, ...]:
+    """Return as what an object counts: a regular file, another, or (a symlink) both; nothing if it is not there."""
+    if entry.stat is None:
+        return ()
+    return (True, False) if stat.S_ISLNK(entry.stat.st_mode) else (stat.S_ISREG(entry.stat.st_mode),)
 
 
 def _require_tree(session: Session, caller: Caller, moved: Entry, destination: str) -> None:

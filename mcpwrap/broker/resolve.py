@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+from collections.abc import Callable, Iterator
 
 from mcpwrap.broker.request import AT_FDCWD, Caller
 from mcpwrap.kernel import files
@@ -18,6 +20,7 @@ from mcpwrap.kernel import files
 MAX_LINKS = 40
 """Symbolic links followed in one path: MAXSYMLINKS of include/linux/namei.h."""
 
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
 OWN_MEMORY = ("/tmp", "/dev/shm")
 """File systems that exist only in this sandbox."""
 
@@ -109,11 +112,12 @@ class Entry:
 class Resolver:
     """Looks names up in the server's view of the file system, which is the broker's root too."""
 
-    def __init__(self, own: tuple[str, ...]) -> None:
+    def __init__(self, host_proc: int, owns: Callable[[str], bool]) -> None:
+        """`owns` tells whether a path is the server's own ground; asked now, while paths are as the plan made them."""
         self.proc_device = os.stat("/proc").st_dev
         self.root_device = os.stat("/").st_dev
         self._own_memory = {os.stat(place).st_dev for place in OWN_MEMORY}
-        self._own_mounts = {_mount_of(place) for place in (*OWN_MEMORY, *own)}
+        self._own_mounts = {number for number, place in _mounts(host_proc) if owns(place)}
 
     def is_own(self, fd: int) -> bool:
         """Whether what `fd` holds was reached through a mount of the server's own ground.
@@ -220,9 +224,10 @@ class Resolver:
         raise failure(errno.EACCES)
 
 
-def _mount_of(place: str) -> int:
-    fd = os.open(place, _O_PATH)
-    try:
-        return files.mount_id(fd)
-    finally:
-        os.close(fd)
+def _mounts(host_proc: int) -> Iterator[tuple[int, str]]:
+    """Yield (mount id, mount point) of every mount in view; proc_pid_mountinfo(5)."""
+    fd = os.open("self/mountinfo", os.O_RDONLY | os.O_CLOEXEC, dir_fd=host_proc)
+    with open(fd, "rb", buffering=0) as file:
+        for line in file.read().splitlines():
+            number, _, _, _, place, *_ = line.split(b" ")
+            yield int(number), os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), place))

@@ -39,7 +39,7 @@ class Session:
     ) -> None:
         self.listener = listener
         self.verdicts = verdicts
-        self.resolver = Resolver((*facts.homes, facts.state, facts.cache))
+        self.resolver = Resolver(host_proc, verdicts.effective.owns)
         self.host_proc = host_proc
         self.host_root = host_root
         self.facts = facts
@@ -70,6 +70,10 @@ class Session:
         if not decision.allowed:
             raise failure(errno.EACCES)
         self.require_place(caller, act, need, target, decision)
+        if need is Need.WRITE and not self.verdicts.unchanged():
+            # The relay has published since: what is done now is decided by the grant of now.
+            self.verdicts.refresh()
+            return self.require(caller, act, need, target, written=written, regular=regular)
         return decision
 
     def require_place(

@@ -76,21 +76,6 @@ class Verdicts:
         """Tell the policy that `path` is gone from its place."""
         self.effective.removed(path)
 
-    def decide_rename(
-        self,
-        old: str,
-        new: str,
-        *,
-        identity: tuple[int, int] | None,
-        replaced: tuple[int, int] | None,
-        regular: bool,
-        exchange: bool,
-    ) -> tuple[tuple[str, Decision], ...]:
-        """Return the (path, decision) pairs of a rename, in order, up to the first refusal; not recorded."""
-        return self.effective.decide_rename(
-            old, new, identity=identity, replaced=replaced, regular=regular, exchange=exchange
-        )
-
     def record(
         self,
         act: str,

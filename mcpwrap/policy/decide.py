@@ -85,8 +85,6 @@ def execute(force: InForce, path: str, ground: Ground) -> Decision:
         return Decision(True, rules.any_writable)
     if is_writable(ground):
         return force.refused(Need.EXEC, path, _WRITABLE.rule)
-    if ground.owner == "cache":
-        return Decision(True, "cache")
     rule = rules.execs.get(path)
     if rule is None:
         rule = next((each for regex, each in rules.exec_globs if regex.match(path)), None)
@@ -114,4 +112,4 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
 
 
 def is_writable(ground: Ground) -> bool:
-    return ground.writable or ground.owner in ("home", "temporary", "state")
+    return ground.writable or ground.owner in ("home", "temporary", "state", "cache")

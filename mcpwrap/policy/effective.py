@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _READ, _WRITE, _EXEC = Need.READ, Need.WRITE, Need.EXEC
 
+_GROUND: Final = OWN - {"device"}
 _ELSEWHERE: Final = Decision(False, "atomic-name")
 _NOT_THE_HOSTS: Final = ("home", "temporary", "view")
 
@@ -82,24 +83,36 @@ class Effective:
         old: str,
         new: str,
         *,
+        moved: tuple[bool, ...] = (True,),
+        present: tuple[bool, ...] = (),
         identity: Identity | None = None,
         replaced: Identity | None = None,
-        regular: bool = True,
         exchange: bool = False,
     ) -> tuple[tuple[str, Decision], ...]:
         """Return the decisions on both ends of a rename, as (path, decision).
 
-        `identity`, `regular`: of the object at `old`; `replaced`: identity of what is at `new`, None if
-        nothing is. A temporary name that is granted only as an atomic writer's may be renamed onto the
-        bound file and nowhere else, and nothing onto it.
+        `identity`: of the object at `old`; `replaced`: of what is at `new`, None if nothing is. `moved` and
+        `present` say as what the two count, each as `regular` of `decide`: a symlink counts as both, since it
+        may stand for a file and for a directory. An end must be allowed for all that is or comes there. A
+        temporary name that is granted only as an atomic writer's may be renamed onto its file and nowhere
+        else, and nothing onto it.
         """
-        source = self.decide(_WRITE, old, identity=identity, regular=regular)
-        target = self.decide(_WRITE, new, identity=replaced, creating=replaced is None, regular=regular)
+        source = self._decide_kinds(old, identity, moved + (present if exchange else ()), creating=False)
+        target = self._decide_kinds(new, replaced, moved + present, creating=replaced is None)
         if source.allowed and self._is_temporary(old) and (exchange or new not in self._force.beside(old)):
             source = _ELSEWHERE
         if target.allowed and self._is_temporary(new):
             target = _ELSEWHERE
         return (old, source), (new, target)
+
+    def _decide_kinds(
+        self, path: str, identity: Identity | None, kinds: tuple[bool, ...], *, creating: bool
+    ) -> Decision:
+        decisions = [
+            self.decide(_WRITE, path, identity=identity, creating=creating, regular=regular)
+            for regular in dict.fromkeys(kinds)
+        ]
+        return next((each for each in decisions if not each.allowed), decisions[0])
 
     def interpreter(self, script: str, interpreter: str, *, identity: Identity | None = None) -> Decision:
         """Return whether the kernel may run `interpreter` for the `#!` line of `script`.
@@ -109,6 +122,10 @@ class Effective:
         """
         decision = self.decide(_EXEC, script, identity=identity)
         return on.interpret(self._force, interpreter, decision) if decision.allowed else decision
+
+    def owns(self, path: str) -> bool:
+        """Whether `path` is the server's own ground: private HOME, /tmp, $STATE, $CACHE."""
+        return self._grounds.of(path).owner in _GROUND
 
     def changeable(self, path: str) -> bool:
         """Whether some tool's grant, or the server's own ground, lets it turn the name `path` to another file."""

@@ -109,7 +109,7 @@ class Calls:
                 # Nothing to bother anybody with, unless the server dies of it.
                 self._keep(denial(event, self._policy, (), startup=True))
             return
-        tools = tuple(dict.fromkeys(self._windows[id].tool for id in open_ids))
+        tools = tuple(dict.fromkeys(filter(None, (self._active[id].tool for id in open_ids))))
         refused = denial(event, self._policy, tools, startup=self._startup)
         if open_ids:
             for id in open_ids:
@@ -128,7 +128,8 @@ class Calls:
         bound = self._bound.get(window.id)
         if bound is None:
             return []
-        found = [unbound_denial(each, self._policy, window.tool) for each in bound.unbound if is_told(each)]
+        tool = self._active[window.id].tool
+        found = [unbound_denial(each, self._policy, tool) for each in bound.unbound if is_told(each)]
         told = {each.path for each in bound.unbound} | self._refused[window.id]
         effective = self._effective()
         for text in strings(window.arguments):
@@ -139,7 +140,9 @@ class Calls:
             decision = self._unreachable(path, effective)
             if decision is not None:
                 operation = Operation("lookup", Need.READ, path, text if text != path else "")
-                found.append(denial(Event(operation, decision, (window.id,)), self._policy, (window.tool,)))
+                found.append(
+                    denial(Event(operation, decision, (window.id,)), self._policy, (tool,) if tool else ())
+                )
         for each in found:
             self._say(each)
         return found

@@ -90,6 +90,8 @@ def start(
 def _make(path: str) -> None:
     try:
         os.makedirs(path, 0o700, exist_ok=True)
+        # The server may have closed its own ground to everybody, this user's next run included.
+        os.chmod(path, 0o700, follow_symlinks=True)
     except OSError as error:
         raise CannotConfine(
             f"cannot make the directory {path}: {error.strerror}",
@@ -211,12 +213,13 @@ class _Stem:
         try:
             mounts.enter(self.plan)
             process.set_no_new_privs()
+            # Before the capabilities go: a server may have closed directories of its own ground to this user.
+            self._landlock(host)
             process.drop_capabilities()
             # The last change of credentials is made: what follows stays.
             process.set_dumpable(False)
             process.set_child_subreaper()
             process.set_parent_death_signal(signal.SIGKILL)
-            self._landlock(host)
         except OSError as error:
             where = f" at {error.filename}" if error.filename else ""
             raise namespaces.refused(f"a step of the sandbox{where}", error) from error

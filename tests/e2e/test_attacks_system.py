@@ -332,3 +332,33 @@ def _resident(pid: int) -> int:
 
 def _peak(pid: int) -> int:
     return _status(pid, "VmHWM:")
+
+
+@pytest.mark.parametrize("exchange", [False, True])
+@pytest.mark.parametrize("name", [".env", ".git"])
+@pytest.mark.parametrize("kind", ["directory", "link", "fifo"])
+def test_a_file_that_matters_is_not_displaced_by_something_of_another_kind(
+    kind: str, name: str, exchange: bool, victim: Victim
+) -> None:
+    tree = victim.case(f"displace{name}{kind}{exchange}") / "r"
+    path = tree / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.write_text(SECRET)
+    acts = {"kind": kind, "directory": str(tree), "name": name, "exchange": exchange}
+    answer = victim.act("writer", "displace", {"path": str(tree)}, **acts)
+    assert refused(answer), answer
+    assert path.read_text() == SECRET
+
+
+def test_a_directory_shown_for_the_sake_of_what_is_below_may_be_listed() -> None:
+    place = bench("attacks-single", "mkdir -p home/work/a\n")
+    work = place.work / "home" / "work"
+    grant = place.work / "grant.toml"
+    grant.write_text(f'schema = 1\n[tools.writer]\nfs_write = ["{work}/a/new.txt"]\n')
+    grant.chmod(0o600)
+    command = [*mcpwrap(), "--grant", str(grant), "--", sys.executable, "-B", str(SERVER)]
+    with Session(command, env=place.env, cwd=work, stderr=place.work / "stderr") as session:
+        session.initialize()
+        answer = session.call("writer", {"act": "list_directory", "with": {"path": str(work)}})
+    assert text(answer) == "a"

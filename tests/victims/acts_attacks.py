@@ -263,3 +263,23 @@ def rename_deep(directory, depth):
     os.chdir("/")
     os.rename(f"{directory}/deep", f"{directory}/deeper")
     return "renamed"
+
+
+def displace(kind, directory, name, exchange):
+    """Put something of another kind in the place of `name`, by rename or exchange."""
+    other = f"{directory}/other-{kind}-{exchange}"
+    if kind == "directory":
+        os.mkdir(other)
+    elif kind == "link":
+        os.symlink("a", other)
+    else:
+        os.mkfifo(other)
+    path = f"{directory}/{name}"
+    _renameat2(other, path, 2 if exchange else 0)
+    return "displaced"
+
+
+def _renameat2(old, new, flags):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, os.fsencode(old), -100, os.fsencode(new), flags):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), new)

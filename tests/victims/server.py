@@ -16,6 +16,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import acts_again
 import acts_attacks
 import acts_files
 import acts_kernel
@@ -87,7 +88,7 @@ def find(name):
     }
     if name in own:
         return own[name]
-    for module in (acts_attacks, acts_files, acts_kernel, acts_network, acts_processes):
+    for module in (acts_again, acts_attacks, acts_files, acts_kernel, acts_network, acts_processes):
         if hasattr(module, name):
             return getattr(module, name)
     raise ValueError(f"no act {name}")

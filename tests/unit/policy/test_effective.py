@@ -152,7 +152,7 @@ def test_the_cache_is_written_during_startup_only(machine: Machine) -> None:
     policy = machine.policy(GRANT)
     assert idle(policy, startup=True).decide(WRITE, f"{CACHE}/x").rule == "cache"
     assert idle(policy).decide(WRITE, f"{CACHE}/x") == idle(policy).decide(WRITE, f"{CACHE}/y")
-    assert idle(policy).decide(EXEC, f"{CACHE}/bin/x").allowed
+    assert idle(policy).decide(EXEC, f"{CACHE}/bin/x").rule == "writable"
 
 
 @pytest.mark.parametrize(
@@ -228,3 +228,34 @@ def test_the_deepest_path_the_kernel_has_is_decided_like_any_other(machine: Mach
         effective.decide(WRITE, f"{HOME}/shared" + "/.git" * 2_000 + "/config").rule
         == "write-protected:.git/config"
     )
+
+
+FILE, OTHER, LINK = (True,), (False,), (True, False)
+
+
+@pytest.mark.parametrize("name", [".env", "r/.git"])
+@pytest.mark.parametrize(
+    ("moved", "present", "exchange"),
+    [
+        (OTHER, FILE, True),
+        (OTHER, FILE, False),
+        (LINK, FILE, False),
+        (LINK, (), False),
+        (FILE, (), False),
+        (FILE, OTHER, True),
+    ],
+)
+def test_a_rename_is_decided_for_what_comes_and_for_what_is_there(
+    machine: Machine, name: str, moved: tuple[bool, ...], present: tuple[bool, ...], exchange: bool
+) -> None:
+    policy = machine.policy(f'[tools.t]\nfs_write = ["{HOME}/work"]')
+    decisions = machine.call(policy, "t").decide_rename(
+        f"{HOME}/work/d", f"{HOME}/work/{name}", moved=moved, present=present, exchange=exchange
+    )
+    assert not all(decision.allowed for _, decision in decisions)
+
+
+def test_a_directory_may_be_renamed_to_dot_git_and_is_looked_through_first(machine: Machine) -> None:
+    policy = machine.policy(f'[tools.t]\nfs_write = ["{HOME}/work"]')
+    decisions = machine.call(policy, "t").decide_rename(f"{HOME}/work/d", f"{HOME}/work/.git", moved=OTHER)
+    assert all(decision.allowed for _, decision in decisions)
