@@ -1,4 +1,4 @@
-"""Wires one run: the only module that knows all rooms.
+"""Wires one run up to the fork; `session` wires what comes after it.
 
 Order is for speed: the stem is forked as soon as the policy is compiled, and what only the relay needs is
 imported while the server starts.
