@@ -70,7 +70,7 @@ def facts_of(
         loaders=found.loaders,
         config=places.config,
         find=on_path,
-        real=os.path.realpath,
+        real=_real,
         identity=_identity,
         linked=_linked,
         kind=kind_of,
@@ -104,6 +104,15 @@ def _identity(path: str) -> tuple[int, int] | None:
     except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        raise Error(
+            f"{path} leads through too many links", "look at it with `namei`; the kernel follows 40"
+        ) from None
 
 
 def _linked(path: str) -> tuple[tuple[int, int], ...]:

@@ -47,8 +47,8 @@ class Expected(NamedTuple):
     """What must be seen once the execution has happened.
 
     `program` is the file, `path` its name, `arguments` what the command line must begin with (empty unless a
-    script is run). `before` is the layout of the memory that executes, `started` the process's own time
-    of start: another one is another process under the same number.
+    script is run), `cwd` where a relative one is looked for. `before` is the layout of the memory that
+    executes, `started` the process's own time of start: another one is another process under the same number.
     """
 
     program: Identity
@@ -56,6 +56,7 @@ class Expected(NamedTuple):
     arguments: tuple[bytes, ...]
     before: tuple[bytes, ...]
     started: bytes
+    cwd: Identity | None
 
 
 class Executions:
@@ -92,8 +93,10 @@ class Executions:
             if started == expected.started:
                 if layout == expected.before:
                     return
-                if caller.image() != expected.program:
+                if caller.identity("exe") != expected.program:
                     raise WrongImage(f"another program runs in the place of {expected.path}")
+                if expected.cwd is not None and caller.identity("cwd") != expected.cwd:
+                    raise WrongImage(f"{expected.path} looks for its script in another directory")
                 words = caller.read("cmdline", COMMAND_LINE).split(b"\0")
                 if tuple(words[: len(expected.arguments)]) != expected.arguments:
                     raise WrongImage(f"{expected.path} runs another script than was decided on")
@@ -118,7 +121,9 @@ class Executions:
         program, arguments = self._program(caller, found, dirfd, path)
         try:
             started, layout = group.layout()
-            return Expected(program.identity, program.path, arguments, layout, started)
+            relative = bool(arguments) and not path.startswith(b"/")
+            cwd = group.identity("cwd") if relative else None
+            return Expected(program.identity, program.path, arguments, layout, started, cwd)
         finally:
             program.close()
 
@@ -179,10 +184,17 @@ class Executions:
         """
         session = self._session
         written = session.absolute(caller, dirfd, path) if path else found.path
-        if os.path.normpath(written) == found.path:
+        held = dirfd != AT_FDCWD and not path.startswith(b"/")
+        if not held and os.path.normpath(written) == found.path:
             return
         changeable = session.verdicts.effective.changeable
-        if "/../" in written or any(os.path.islink(each) and changeable(each) for each in _upward(written)):
+        by_descriptor = written.startswith(("/proc/", "/dev/fd/"))
+        if (
+            held
+            or by_descriptor
+            or "/../" in written
+            or any(os.path.islink(each) and changeable(each) for each in _upward(written))
+        ):
             raise session.refuse(caller, "exec", Need.EXEC, found.path, Decision(False, "writable"))
 
 

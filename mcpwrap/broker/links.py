@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpwrap.broker.resolve import failure
-from mcpwrap.operation import Need
+from mcpwrap.operation import Decision, Need
 
 if TYPE_CHECKING:
     from mcpwrap.broker.request import Caller
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def leads_to(directory: str, text: bytes) -> str:
     """Return the real path a link with `text` in the real `directory` leads to, whether it exists or not."""
     # Not normalized before: where a link stands before a `..`, the kernel goes elsewhere than the text says.
-    return os.path.realpath(os.path.join(directory, os.fsdecode(text)))
+    try:
+        return os.path.realpath(os.path.join(directory, os.fsdecode(text)))
+    except RecursionError:
+        raise failure(errno.ELOOP) from None
 
 
 def require_target(
@@ -31,6 +34,11 @@ def require_target(
 
     `host`: the link lies on the host's ground, so it leads to the user's files, not to the server's own.
     """
+    if b".." in text.lstrip(b"./").split(b"/"):
+        # After another name `..` leads wherever that name leads by then.
+        raise session.refuse(
+            caller, act, Need.READ, os.fsdecode(text), Decision(False, "link-through-a-name")
+        )
     written = os.path.normpath(os.path.join(directory, os.fsdecode(text)))
     for path in dict.fromkeys((written, leads_to(directory, text))):
         decision = session.verdicts.decide(

@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         seccomp.set_sync_wake_up(fd)
-        self._parked: dict[int, int] = {}
+        self.parked: dict[int, int] = {}
 
     def receive(self) -> seccomp.Notification | None:
         """Return the next notification; None if its caller died before it was read."""
@@ -58,18 +58,19 @@ class Listener:
         except OSError as error:
             self.refuse(notification_id, error.errno or errno.EIO)
 
-    def park(self, notification_id: int, act: Callable[[], None]) -> None:
+    def park(self, notification_id: int, act: Callable[[], None]) -> int:
         """Let a process of its own run `act`, which blocks and then answers; its OSError is the answer too.
 
-        Refused with EAGAIN when `PARKED_CALLS` are blocked already.
+        Returns its pid. Refused with EAGAIN (then 0) when `PARKED_CALLS` are blocked already.
         """
         self.reap()
-        if len(self._parked) >= PARKED_CALLS:
-            return self.refuse(notification_id, errno.EAGAIN)
+        if len(self.parked) >= PARKED_CALLS:
+            self.refuse(notification_id, errno.EAGAIN)
+            return 0
         pid = os.fork()
         if pid:
-            self._parked[pid] = notification_id
-            return None
+            self.parked[pid] = notification_id
+            return pid
         try:
             act()
         except Exception as error:
@@ -80,8 +81,8 @@ class Listener:
 
     def reap(self) -> None:
         """Bury parked processes that are done, and end those whose caller is gone."""
-        for pid, notification_id in list(self._parked.items()):
+        for pid, notification_id in list(self.parked.items()):
             if not self.alive(notification_id):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                del self._parked[pid]
+                del self.parked[pid]

@@ -101,7 +101,7 @@ def make_node(session: Session, caller: Caller, dirfd: int, path: int, mode: int
     try:
         if entry.stat is not None:
             raise failure(errno.EEXIST)
-        session.require(caller, "create", Need.WRITE, entry, regular=kind != stat.S_IFIFO)
+        session.require(caller, "create", Need.WRITE, entry)
         os.mknod(entry.name, kind | (mode & 0o777 & ~caller.umask()), dir_fd=entry.parent)
         return 0
     finally:

@@ -78,7 +78,14 @@ def _existing(
     _permit(session, caller, found, path, flags, kind)
     again = flags & ~_LOOKUP_ONLY
     if kind == stat.S_IFIFO and not flags & os.O_NONBLOCK:
-        return session.park(lambda: _give(session, notification, found.reopen(again), flags))
+
+        def wait() -> None:
+            fd = found.reopen(again)
+            session.verdicts.refresh()  # the call that asked may be over by now
+            _permit(session, caller, found, path, flags, kind)
+            _give(session, notification, fd, flags)
+
+        return session.park(wait)
     fd = found.reopen(again)
     if not session.verdicts.unchanged():
         # The relay has published since: by the narrower of the two grants.
@@ -99,13 +106,14 @@ def _permit(session: Session, caller: Caller, found: Found, path: bytes, flags: 
             return  # a pipe the caller holds already, named by its descriptor
         raise session.refuse(caller, "open", need, found.path, Decision(False, "no-path"))
     if device == session.resolver.proc_device:
-        decision = procfs.decide(found.path, need, caller.inner_ids()[0])
+        helper = session.is_helper(found.path.removeprefix("/proc/").split("/")[0])
+        decision = procfs.REFUSED if helper else procfs.decide(found.path, need, caller.inner_ids()[0])
         if not decision.allowed:
             raise session.refuse(caller, need.value, need, found.path, decision)
         return
     if device == session.resolver.root_device and kind == stat.S_IFDIR:
         return  # a directory of the fresh root: holds nothing but the names of what is granted
-    regular = kind == stat.S_IFREG
+    regular = kind != stat.S_IFDIR  # what is no directory counts as a file: it is read, not listed
     decision = session.verdicts.effective.decide(need, found.path, identity=found.identity, regular=regular)
     if not (decision.allowed and decision.routine) or decision.rule in OWN_GROUND:
         session.require(caller, need.value, need, found, written=os.fsdecode(path), regular=regular)

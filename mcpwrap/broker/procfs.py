@@ -37,20 +37,20 @@ WRITABLE = frozenset({"comm", "coredump_filter", "timerslack_ns"})
 the memory dies before anything else does."""
 
 _ALLOWED = Decision(True, "proc", routine=True)
-_REFUSED = Decision(False, "proc")
+REFUSED = Decision(False, "proc")
 
 
 def decide(path: str, need: Need, own_process: str) -> Decision:
     """Return the decision on the real `path` below /proc; `own_process` is the caller's number there."""
     parts = path.split("/")[2:]
     if not parts:
-        return _ALLOWED if need is Need.READ else _REFUSED
+        return _ALLOWED if need is Need.READ else REFUSED
     if not parts[0].isdigit():
         rest = "/".join(parts)
         listed = rest in READABLE or any((rest + "/").startswith(top) for top in READABLE_BELOW)
-        return _ALLOWED if need is Need.READ and listed else _REFUSED
+        return _ALLOWED if need is Need.READ and listed else REFUSED
     if parts[0] == "1" or not CLOSED.isdisjoint(parts[1:]):
-        return _REFUSED
+        return REFUSED
     if need is Need.READ:
         return _ALLOWED
-    return _ALLOWED if parts[0] == own_process and parts[-1] in WRITABLE else _REFUSED
+    return _ALLOWED if parts[0] == own_process and parts[-1] in WRITABLE else REFUSED

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from mcpwrap.broker.session import Session
 
 
+DECIDED_AGAIN = 8
+"""How often a rename is decided anew because calls have ended or begun while a large directory was looked through."""
+
+
 def rename(session: Session, caller: Caller, ends: tuple[int, int, int, int], flags: int) -> int:
     """Answer a rename of `ends` = (old dirfd, old path, new dirfd, new path) with RENAME_* `flags`."""
     old_dirfd, old, new_dirfd, new = ends
@@ -38,12 +42,17 @@ def rename(session: Session, caller: Caller, ends: tuple[int, int, int, int], fl
         try:
             exchange = bool(flags & files.RENAME_EXCHANGE)
             _require(session, caller, source, target, exchange=exchange)
-            if not session.verdicts.unchanged():
+            for _ in range(DECIDED_AGAIN):
+                if session.verdicts.unchanged():
+                    break
                 session.verdicts.refresh()
                 _require(session, caller, source, target, exchange=exchange)
+            else:
+                raise failure(errno.EAGAIN)
             files.renameat2(source.parent, source.name, target.parent, target.name, flags)
             for end in (source, target):
-                session.verdicts.removed(end.path)
+                moved = end.stat is not None and stat.S_ISDIR(end.stat.st_mode)
+                session.verdicts.removed(end.path, moved=moved)
             return 0
         finally:
             target.close()

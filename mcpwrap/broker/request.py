@@ -92,9 +92,9 @@ class Caller:
         fields = self.read("stat", 4096).rpartition(b")")[2].split()
         return fields[19], (*fields[23:26], *fields[42:49])
 
-    def image(self) -> tuple[int, int]:
-        """Return (device, inode) of the program the caller runs; OSError if it is gone."""
-        status = os.stat(f"{self.pid}/exe", dir_fd=self.proc)
+    def identity(self, name: str) -> tuple[int, int]:
+        """Return (device, inode) of what `exe` or `cwd` of the caller is; OSError if it is gone."""
+        status = os.stat(f"{self.pid}/{name}", dir_fd=self.proc)
         return status.st_dev, status.st_ino
 
     def _status(self, field: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from mcpwrap.broker.request import Caller
 from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
 from mcpwrap.kernel import files
 from mcpwrap.operation import Decision, Need
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwrap.broker.listener import Listener
-    from mcpwrap.broker.request import Caller
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.policy.facts import Facts
 
@@ -44,6 +44,7 @@ class Session:
         self.host_root = host_root
         self.facts = facts
         self.current = 0
+        self._helpers: dict[int, str] = {}
 
     def require(
         self,
@@ -107,7 +108,14 @@ class Session:
             enter_descriptors(self.host_proc)
             act()
 
-        self.listener.park(self.current, beside)
+        pid = self.listener.park(self.current, beside)
+        if pid:
+            self._helpers[pid] = Caller(pid, self.host_proc).inner_ids()[0]
+
+    def is_helper(self, process: str) -> bool:
+        """Whether `process` (its number in the server's pid namespace) is a parked one: a part of mcpwrap."""
+        self._helpers = {pid: inner for pid, inner in self._helpers.items() if pid in self.listener.parked}
+        return process in self._helpers.values()
 
     def refuse(
         self,

@@ -72,9 +72,9 @@ class Verdicts:
         """Tell the policy what was made under the grant in force: a new `.git` may be filled."""
         self.effective.created(path, directory=directory)
 
-    def removed(self, path: str) -> None:
-        """Tell the policy that `path` is gone from its place."""
-        self.effective.removed(path)
+    def removed(self, path: str, *, moved: bool = False) -> None:
+        """Tell the policy that `path` is gone from its place; `moved`: a directory that is elsewhere now."""
+        self.effective.removed(path, moved=moved)
 
     def record(
         self,

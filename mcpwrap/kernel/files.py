@@ -5,7 +5,7 @@ this process's own pid namespace; the object is named by its magic link `self/fd
 a link is no path: it leads to the very inode that was checked, whatever its name is by now. A
 symlink held by an O_PATH descriptor is the object itself, it is not followed.
 
-Sources: openat2(2), open(2), renameat2(2), link(2), proc_pid_fd(5), utimensat(2), setxattr(2).
+Sources: openat2(2), open(2), renameat2(2), link(2), proc_pid_fd(5), utimensat(2).
 """
 
 from __future__ import annotations
@@ -17,21 +17,13 @@ import sys
 from mcpwrap.kernel.libc import LIBC, Path, encode, failure, syscall
 from mcpwrap.kernel.numbers import NR
 
-AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 
-RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
-RESOLVE_NO_SYMLINKS = 0x04
-RESOLVE_BENEATH = 0x08
 RESOLVE_IN_ROOT = 0x10
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
-RENAME_WHITEOUT = 4
-
-UTIME_NOW = (1 << 30) - 1
-UTIME_OMIT = (1 << 30) - 2
 
 
 class _OpenHow(ctypes.Structure):
@@ -46,15 +38,6 @@ class _Times(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_long) for name in ("atime", "atime_ns", "mtime", "mtime_ns"))
 
 
-def open_path(dirfd: int, path: Path, flags: int = 0) -> int:
-    """Return an O_PATH descriptor (close-on-exec) of `path` below `dirfd`.
-
-    Opens nothing: no FIFO blocks, no device acts, no access rights but search are needed.
-    With O_NOFOLLOW in `flags` a symlink at the end is itself what is held.
-    """
-    return os.open(path, os.O_PATH | os.O_CLOEXEC | flags, dir_fd=None if dirfd == AT_FDCWD else dirfd)
-
-
 def openat2(dirfd: int, path: Path, flags: int, *, mode: int = 0, resolve: int = 0) -> int:
     """Open with RESOLVE_* rules on how the path may lead; close-on-exec.
 
@@ -64,31 +47,12 @@ def openat2(dirfd: int, path: Path, flags: int, *, mode: int = 0, resolve: int =
     return syscall(NR["openat2"], dirfd, encode(path), ctypes.byref(how), ctypes.sizeof(how), path=path)
 
 
-def reopen(procfs: int, fd: int, flags: int) -> int:
+def _reopen(procfs: int, fd: int, flags: int) -> int:
     """Open the object held by `fd` anew with `flags`; close-on-exec.
 
     O_NOFOLLOW must not be among them (it would refuse the magic link itself).
     """
     return os.open(f"self/fd/{fd}", flags | os.O_CLOEXEC, dir_fd=procfs)
-
-
-def real_path(procfs: int, fd: int) -> str:
-    """Return the path of what `fd` holds, as the kernel spells it from this process's root.
-
-    A removed object's ends in ` (deleted)`, one that cannot be reached from the root begins with
-    `(unreachable)`, and one that has no path is a word such as `pipe:[123]`.
-    """
-    return os.readlink(f"self/fd/{fd}", dir_fd=procfs)
-
-
-def chmod(procfs: int, fd: int, mode: int) -> None:
-    """Set the permission bits of what `fd` holds. A symlink has none: EOPNOTSUPP."""
-    os.chmod(f"self/fd/{fd}", mode, dir_fd=procfs)
-
-
-def chown(procfs: int, fd: int, uid: int, gid: int) -> None:
-    """Set owner and group (-1: leave) of what `fd` holds; of a symlink, its own."""
-    os.chown(f"self/fd/{fd}", uid, gid, dir_fd=procfs)
 
 
 def utimens(procfs: int, fd: int, times: tuple[int, int, int, int] | None) -> None:
@@ -103,7 +67,7 @@ def utimens(procfs: int, fd: int, times: tuple[int, int, int, int] | None) -> No
 
 def truncate(procfs: int, fd: int, length: int) -> None:
     """Cut or extend the regular file that `fd` holds. Never blocks, if it is something else: EINVAL."""
-    writable = reopen(procfs, fd, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    writable = _reopen(procfs, fd, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         os.ftruncate(writable, length)
     finally:
@@ -127,22 +91,6 @@ def renameat2(old_dirfd: int, old: Path, new_dirfd: int, new: Path, flags: int =
         path=old,
         other=new,
     )
-
-
-# No call of every supported kernel takes an attribute by directory descriptor and path (setxattrat
-# is of 6.13), and fsetxattr refuses O_PATH. So these two make `procfs` the working directory.
-
-
-def setxattr(procfs: int, fd: int, name: Path, value: bytes, flags: int = 0) -> None:
-    """Set an extended attribute of what `fd` holds. Changes this process's working directory."""
-    os.fchdir(procfs)
-    os.setxattr(f"self/fd/{fd}", name, value, flags)
-
-
-def removexattr(procfs: int, fd: int, name: Path) -> None:
-    """Remove an extended attribute of what `fd` holds. Changes this process's working directory."""
-    os.fchdir(procfs)
-    os.removexattr(f"self/fd/{fd}", name)
 
 
 _LOOKUP = _OpenHow(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS)

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from mcpwrap.kernel.libc import LIBC, failure, syscall
 from mcpwrap.kernel.numbers import NR
 
-CLONE_NEWTIME = 0x00000080
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -23,12 +22,8 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 
-CLOSE_RANGE_UNSHARE = 2
-CLOSE_RANGE_CLOEXEC = 4
-
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
-_PR_SET_KEEPCAPS = 8
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -43,11 +38,6 @@ _PAGE = resource.getpagesize()
 def unshare(flags: int) -> None:
     """Move this process (for CLONE_NEWPID: its next children) into new namespaces; unshare(2)."""
     syscall(NR["unshare"], flags)
-
-
-def setns(fd: int, flags: int = 0) -> None:
-    """Join the namespace `fd` stands for; setns(2)."""
-    syscall(NR["setns"], fd, flags)
 
 
 def pidfd_open(pid: int, flags: int = 0) -> int:
@@ -68,12 +58,6 @@ def pidfd_send_signal(pidfd: int, signal: int) -> None:
 def close_range(first: int, last: int = 0xFFFFFFFF, flags: int = 0) -> None:
     """Close descriptors `first` to `last`, both included; close_range(2)."""
     syscall(NR["close_range"], first, last, flags)
-
-
-def set_host_name(name: str) -> None:
-    """Name the machine, in this UTS namespace; sethostname(2)."""
-    data = name.encode()
-    syscall(NR["sethostname"], data, len(data), path=name)
 
 
 def set_limits(limits: Mapping[int, int]) -> None:
@@ -110,11 +94,6 @@ def set_parent_death_signal(signal: int) -> None:
 def set_child_subreaper() -> None:
     """Become the parent of descendants whose own parent ended."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def set_keep_capabilities(keep: bool) -> None:
-    """Keep (or not) the permitted capabilities over the next setuid from 0."""
-    _prctl(_PR_SET_KEEPCAPS, int(keep))
 
 
 class _CapabilityHeader(ctypes.Structure):
@@ -223,23 +202,3 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
     if got != size:
         raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
     return buffer.raw
-
-
-def read_words(pid: int, address: int, count: int) -> tuple[int, ...]:
-    """Return the machine words at `address` of `pid` before the first zero one, at most `count`.
-
-    The shape of argv. Never reads a page beyond the one the zero is in.
-
-    Raises OSError: EFAULT (not mapped before a zero or `count` was reached), EPERM, ESRCH.
-    """
-    words: list[int] = []
-    while count > 0:
-        # A word that crosses a page (argv need not be aligned) is read alone.
-        batch = min(count, max(1, (_PAGE - address % _PAGE) // 8))
-        for word in memoryview(read_memory(pid, address, batch * 8)).cast("Q"):
-            if not word:
-                return tuple(words)
-            words.append(word)
-        address += batch * 8
-        count -= batch
-    return tuple(words)

@@ -18,10 +18,8 @@ from mcpwrap.kernel.libc import syscall
 from mcpwrap.kernel.numbers import NR
 
 RET_KILL_PROCESS = 0x80000000
-RET_TRAP = 0x00030000
 RET_ERRNO = 0x00050000
 RET_USER_NOTIF = 0x7FC00000
-RET_LOG = 0x7FFC0000
 RET_ALLOW = 0x7FFF0000
 
 CONTINUE = 1

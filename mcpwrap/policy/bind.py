@@ -98,6 +98,11 @@ class _Binder:
         for candidate in self._candidates(value, arg.within):
             written = _normal(candidate) + arg.tail
             resolved, reason = self._inside(written, candidate + arg.tail, roots)
+            if resolved is not None and arg.tail:
+                # The tail is what the user wrote: it names that very file, not what a link there leads to.
+                base = self._resolve(_normal(candidate)).real
+                if resolved.real != base + arg.tail:
+                    resolved, reason = None, LEADS_OUTSIDE
             if resolved is None:
                 failed = failed or (written, reason)
                 continue

@@ -84,7 +84,7 @@ class Policy:
             if rule.arg is not None
         }
         self.born: dict[str, frozenset[str]] = {}
-        self.vacated: dict[str, frozenset[str]] = {}
+        self.vacated: set[str] = set()
         self._tables_of: dict[str, tuple[ToolTable, ...]] = {}
         self._merged: dict[tuple[bool, tuple[str, ...]], Rules] = {}
 

@@ -141,9 +141,9 @@ class Effective:
         if self._force.bear(path, directory=directory):
             self._forget()
 
-    def removed(self, path: str) -> None:
+    def removed(self, path: str, *, moved: bool = False) -> None:
         """Note that `path` is gone (rmdir, unlink, renamed away): what comes there next is not born of it."""
-        if self._force.vacate(path):
+        if self._force.vacate(path, moved=moved):
             self._forget()
 
     def untouchable(self, path: str, identity: Identity | None = None, *, regular: bool = True) -> str | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mcpwrap.operation import Decision, Need
+from mcpwrap.policy import names
 from mcpwrap.policy.ground import strictly_installed
-from mcpwrap.policy.match import below, nearest, upward
+from mcpwrap.policy.match import below, fold, nearest, upward
 from mcpwrap.policy.parents import Parents
 from mcpwrap.policy.rules import first, names_below
 
@@ -53,9 +54,8 @@ class InForce:
         self._scope = frozenset(ids or [f"generation {active.generation}"])
         self.born = policy.born
         self.vacated = policy.vacated
-        for table in (self.born, self.vacated):
-            for past in [past for past, scope in table.items() if not scope & self._scope]:
-                del table[past]
+        for past in [past for past, scope in self.born.items() if not scope & self._scope]:
+            del self.born[past]
 
     def _add(self, bound: BoundPath) -> None:
         path, rule, writes = bound.path, bound.rule, bound.need is Need.WRITE
@@ -118,23 +118,32 @@ class InForce:
             return not names_below(self._installed, path, protected.root, strictly=True)
         if not (protected.anywhere and self.born):
             return True
-        return nearest(protected.root[: protected.root.rfind("/")] or "/", self.born) is None
+        return (protected.root[: protected.root.rfind("/")] or "/") not in self.born
 
     def bear(self, path: str, *, directory: bool) -> bool:
         """Remember that an open call made `path`, if that matters; whether it does."""
         if len(self.born) >= BORN_LIMIT or self.policy.grounds.of(path).owner != "host":
             return False
-        if any(above in self.born for above in upward(path)) if directory else not self.beside(path):
+        if not (self._is_new_directory(path) if directory else self.beside(path)):
             return False
-        if directory and (path in self.vacated or len(self.vacated) >= BORN_LIMIT):
-            return False  # the directory that was there before may come back, and is not new
         self.born[path] = self._scope
         return True
 
-    def vacate(self, path: str) -> bool:
-        """Remember that an open call took `path` away; whether something born goes with it."""
-        if self.policy.grounds.of(path).owner == "host" and len(self.vacated) < BORN_LIMIT:
-            self.vacated[path] = self._scope
+    def _is_new_directory(self, path: str) -> bool:
+        """Whether nothing the user has may come to lie in a directory that was made just now."""
+        if len(self.vacated) >= BORN_LIMIT or any(above in self.vacated for above in upward(path)):
+            return False  # a directory that was moved away may come back
+        above, _, name = path.rpartition("/")
+        # A repository is made in a new directory, or in the one a rule or an argument names.
+        return fold(name) != names.GIT or above in self.born or above in self.writes
+
+    def vacate(self, path: str, *, moved: bool) -> bool:
+        """Remember that an open call took `path` away; whether something born goes with it.
+
+        `moved`: it is a directory that exists elsewhere now, and may come back with all that is in it.
+        """
+        if moved and self.policy.grounds.of(path).owner == "host" and len(self.vacated) < BORN_LIMIT:
+            self.vacated.add(path)
         gone = [made for made in self.born if below(made, path)]
         for made in gone:
             del self.born[made]

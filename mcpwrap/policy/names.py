@@ -83,4 +83,6 @@ GIT: Final = ".git"
 GIT_ORDERS: Final = ("config", "config.worktree", "hooks", "commondir", "gitdir")
 """What inside a `.git` directory makes git run programs, or names another directory whose config does; of a
 submodule or worktree below it, too."""
+BARE: Final = "head"
+"""With it a directory can be a bare repository, whose `config` beside it git obeys; new ones are born with it."""
 GIT_NESTED: Final = ("modules", "worktrees")

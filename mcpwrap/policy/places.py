@@ -109,6 +109,8 @@ class Places:
         if self._git and name == names.GIT:
             # As a file it names the directory whose config and hooks git uses.
             return Match(f"{self._kind}:{names.GIT}", path, True, True)
+        if self._git and name == names.BARE and names.GIT not in fold(path).split("/"):
+            return Match(f"{self._kind}:{names.BARE}", path, True, True)
         return None
 
 

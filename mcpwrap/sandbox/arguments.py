@@ -35,6 +35,7 @@ _FORBIDDEN_IOCTL = (0x5412, 0x541C, 0x40086602, 0x401C5820)
 
 _NAMESPACES = 0x7E020000
 _CLONE_PARENT = 0x8000
+_CLONE_FS, _CLONE_THREAD = 0x200, 0x10000
 _MFD_NOEXEC_SEAL = 0x8
 _F_LEASES = (1024, 1040)
 """F_SETLEASE, F_SETDELEG."""
@@ -112,7 +113,9 @@ SOCKET = Check(
 )
 SOCKET_PAIR = Check(0, (_AF_UNIX,), _UNIX, _NO_FAMILY)
 SEND_TO = Check(4, (0,), Check(4, (0,), ALLOW, TRAP, high=True), TRAP)
-CLONE = Check(0, (0,), ALLOW, NOT_PERMITTED, mask=_NAMESPACES | _CLONE_PARENT)
+_NO_SHARED_PLACE = Check(0, (_CLONE_FS,), NOT_PERMITTED, ALLOW, mask=_CLONE_FS | _CLONE_THREAD)
+"""A process that shares its working directory could move another one's after the broker has looked."""
+CLONE = Check(0, (0,), _NO_SHARED_PLACE, NOT_PERMITTED, mask=_NAMESPACES | _CLONE_PARENT)
 MEMORY_FILE = Check(1, (0,), NO_ACCESS, ALLOW, mask=_MFD_NOEXEC_SEAL)
 THREAD_POINTER = Check(0, (_ARCH_SET_FS,), TRAP, Check(0, _ARCH_OTHERS, ALLOW, RET_ERRNO | errno.EINVAL))
 IOCTL = Check(
@@ -136,13 +139,3 @@ FCNTL = Check(
 )
 PERSONALITY = Check(0, (_PER_LINUX, _PER_ASK), ALLOW, NOT_PERMITTED)
 OWN_LIMITS = Check(0, (0,), ALLOW, NOT_PERMITTED)
-
-OPEN_FLAGS = {"open": 1, "openat": 2}
-"""Which argument of a call holds its open flags."""
-_NOT_JUST_READING = 0o3 | 0o100 | 0o1000
-"""O_ACCMODE, O_CREAT, O_TRUNC; O_TMPFILE has to come with a writing mode."""
-
-
-def open_to_read(argument: int) -> Check:
-    """Return the check that traps an open only if it may write."""
-    return Check(argument, (0,), ALLOW, TRAP, mask=_NOT_JUST_READING)

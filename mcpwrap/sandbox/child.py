@@ -50,9 +50,9 @@ def fork(plan: Plan, program: Program) -> tuple[int, int]:
     return pid, said
 
 
-def assemble(plan: Plan) -> None:
+def assemble() -> None:
     """Make the filter of system calls ahead of the fork; it is kept."""
-    seccomp.program(True, reads=plan.trap_reads)
+    seccomp.program(True)
 
 
 def listener(said: int) -> int:
@@ -101,7 +101,7 @@ def _become(plan: Plan, program: Program, tell: int) -> None:
         # Until exec this image is the stem's: the stem takes the listener out of it.
         process.set_dumpable(True)
         step = "the system call filter"
-        fd = kernel_seccomp.load(seccomp.program(True, reads=plan.trap_reads), listener=True)
+        fd = kernel_seccomp.load(seccomp.program(True), listener=True)
         os.write(tell, _LISTENER + str(fd).encode())
         step = "exec"
         os.execve(plan.program, program.argv, program.environ)

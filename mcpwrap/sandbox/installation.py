@@ -59,6 +59,10 @@ class Installation(NamedTuple):
     name: str
 
 
+NO_INSTALLATION = Installation("", (), (), (), (), (), (), "")
+"""Stands for that of any server, where a grant is judged without one."""
+
+
 def installation(
     command: Sequence[str], environ: Mapping[str, str], cwd: str, values: Sequence[str] = ()
 ) -> Installation:

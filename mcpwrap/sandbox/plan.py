@@ -57,14 +57,11 @@ class Options(NamedTuple):
     """What the plan needs besides floor and facts.
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
-    `trap_reads`: hand opens that only read to the broker too. May be False only where no tool can read
-    anything but system and installation.
     """
 
     program: str
     limits: Limits = Limits()
     look: Callable[[str], Entry] = look
-    trap_reads: bool = True
 
 
 class Plan(NamedTuple):
@@ -83,7 +80,6 @@ class Plan(NamedTuple):
     access: tuple[Access, ...]
     left_out: tuple[tuple[str, str], ...]
     limits: Limits
-    trap_reads: bool = True
 
 
 def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
@@ -160,7 +156,6 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         access=tuple(access),
         left_out=tuple(draft.left_out.items()),
         limits=options.limits,
-        trap_reads=options.trap_reads,
     )
 
 

@@ -6,7 +6,7 @@ import functools
 
 from mcpwrap.kernel.bpf import Check, Verdict, assemble
 from mcpwrap.kernel.numbers import AUDIT_ARCHES, MACHINE, table
-from mcpwrap.sandbox.arguments import ABSENT, ALLOW, OPEN_FLAGS, TRAP, open_to_read
+from mcpwrap.sandbox.arguments import ABSENT, ALLOW, TRAP
 from mcpwrap.sandbox.syscalls import GROUPS
 
 
@@ -22,34 +22,27 @@ def _untrapped(verdict: Verdict) -> Verdict:
     return ALLOW if verdict == TRAP else verdict
 
 
-def verdicts(machine: str = MACHINE, *, listener: bool = True, reads: bool = True) -> dict[str, Verdict]:
+def verdicts(machine: str = MACHINE, *, listener: bool = True) -> dict[str, Verdict]:
     """Return name → verdict of every call of `machine` that the list names.
 
     Without `listener` what would be trapped is allowed: for trying programs against the list, and
-    never for a server. Without `reads` an open that only reads is allowed, for grants in which no
-    tool may read anything but system and installation.
+    never for a server.
     """
     known = table(machine)
     found = {name: group.verdict for group in GROUPS for name in group.calls.split() if name in known}
-    if not reads:
-        for name, argument in OPEN_FLAGS.items():
-            if name in found:
-                found[name] = open_to_read(argument)
     if not listener:
         found = {name: _untrapped(verdict) for name, verdict in found.items()}
     return found
 
 
 @functools.cache
-def program(listener: bool, *, reads: bool = True, machine: str = MACHINE) -> bytes:
+def program(listener: bool, *, machine: str = MACHINE) -> bytes:
     """Return the filter for `kernel.seccomp.load`; the arguments are those of `verdicts`.
 
     Raises KeyError for a machine that has no table.
     """
     known = table(machine)
-    by_number = {
-        known[name]: verdict for name, verdict in verdicts(machine, listener=listener, reads=reads).items()
-    }
+    by_number = {known[name]: verdict for name, verdict in verdicts(machine, listener=listener).items()}
     return assemble(AUDIT_ARCHES[machine], by_number, ABSENT)
 
 

@@ -153,7 +153,7 @@ class _Stem:
 
         page = PageReader(memoryview(mmap.mmap(self.page_fd, SIZE, prot=mmap.PROT_READ)))
         os.close(self.page_fd)
-        child.assemble(self.plan)
+        child.assemble()
         self._enter(host)
         with volunteer:
             server, said = child.fork(self.plan, self.program)

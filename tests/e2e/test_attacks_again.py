@@ -65,9 +65,7 @@ def test_a_directory_moved_away_by_an_earlier_call_does_not_come_back_as_new(vic
     directory = victim.case("two-calls")
     project, bound = _project(directory), {"path": str(directory)}
     said(victim, "writer", "move_away", bound, directory=str(project))
-    outcome = said(
-        victim, "writer", "come_back_as_new", bound, directory=str(project), planted=".mcp.json"
-    )
+    outcome = said(victim, "writer", "come_back_as_new", bound, directory=str(project), planted=".mcp.json")
     assert not ((project / ".mcp.json").exists() and (project / "main.py").exists()), outcome
 
 
@@ -173,9 +171,7 @@ def test_what_may_be_listed_above_a_bound_path_is_a_directory(victim: Victim) ->
 def test_a_private_file_is_not_read_by_exchanging_it_with_a_directory(victim: Victim) -> None:
     directory = victim.case("exchange-env")
     tree = directory / "r"
-    outcome = said(
-        victim, "writer", "exchange_for_directory", {"path": str(tree)}, secret=str(tree / ".ENV")
-    )
+    outcome = said(victim, "writer", "exchange_for_directory", {"path": str(tree)}, secret=str(tree / ".ENV"))
     assert SECRET not in outcome
     assert (tree / ".ENV").is_file()
 
@@ -220,6 +216,30 @@ def test_nothing_is_renamed_after_the_call_has_been_answered(victim: Victim) -> 
     assert tree.exists() == there, "renamed after the answer, by a grant that was withdrawn"
 
 
+def test_nothing_is_renamed_after_the_second_of_two_calls_has_been_answered() -> None:
+    # The first answer has the broker look through the directory once more, by a grant that ends meanwhile, too.
+    with Victim("attacks-late", grant="attacks") as victim:
+        directory = victim.case("late")
+        tree, moved, bound = (
+            directory / "empty" / "many",
+            directory / "empty" / "moved",
+            {"path": str(directory)},
+        )
+        tree.mkdir()
+        for number in range(9_900):
+            (tree / f"{number:05}").touch()
+        for seconds in (0.1, 0.12, 0.14, 0.16, 0.2):
+            longer = victim.start("writer", "sleep", bound, seconds=seconds)
+            acts = {"source": str(tree), "destination": str(moved)}
+            victim.act("writer", "rename_and_answer", bound, **acts)
+            victim.session.answer(longer)
+            there = tree.exists()
+            time.sleep(0.8)
+            assert tree.exists() == there, f"renamed after both answers ({seconds} s)"
+            if moved.exists():
+                moved.rename(tree)
+
+
 # Names a rule spells out
 
 
@@ -249,7 +269,7 @@ def test_an_existing_directory_does_not_become_a_bare_repository(victim: Victim)
     directory = victim.case("bear-bare")
     project, flag = _project(directory), victim.place.work / "ran-bare"
     config = (
-        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {project}\n'
+        f"[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {project}\n"
         f'\tfsmonitor = "touch {flag}; false"\n'
     )
     outcome = said(

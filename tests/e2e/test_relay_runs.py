@@ -194,10 +194,10 @@ def test_no_process_is_left_after_five_seconds(number: signal.Signals | None) ->
 
 def pasted(said: str) -> str:
     """Return the TOML of the message about an early death."""
-    lines = [line.removeprefix("mcpwrap:").removeprefix(" ") for line in said.splitlines()]
-    begin = next(number for number, line in enumerate(lines) if "if it needs what it was refused" in line)
-    begin = lines.index("", begin)
-    return "\n".join(lines[begin + 1 : lines.index("and restart the server in your client")])
+    _, _, rest = said.partition("if it needs what it was refused")
+    block, end, _ = rest.partition("\n")[2].partition("mcpwrap: and restart the server in your client\n")
+    assert end
+    return block
 
 
 NEEDS_FILES = """
@@ -250,7 +250,8 @@ def test_a_call_reads_its_own_file_and_no_other_tools_file() -> None:
         # Text for the model never holds what would widen the grant; stderr does.
         assert "fs_read" not in text(session.call("other", {"path": str(data / "one")})).replace("rule", "")
     said = session.stderr()
-    assert "[tools.fixed] fs_read" in said
+    assert f'mcpwrap: refused: fixed: read "{data}/two" (' in said
+    assert f'    [tools.other]\n    fs_read = ["{data}/one"]\nmcpwrap: and' in said
     assert "restart the server in your client" in said
 
 
@@ -324,7 +325,7 @@ def test_what_is_wider_than_in_the_last_run_is_said_and_a_change_during_a_run_to
         (place.work / "grant.toml").write_text("schema = 1\n")
         session.call("nothing", {"path": str(place.work / "data" / "one")})
     said = session.stderr()
-    assert "wider than in the last run" in said
+    assert "the grant is wider than in the last run (if you did not edit it, look): " in said
     assert "data/one" in said
     assert "has changed since this server started" in said
 

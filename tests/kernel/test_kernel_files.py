@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,13 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_NOW, _OMIT = (1 << 30) - 1, (1 << 30) - 2
+"""UTIME_NOW, UTIME_OMIT."""
+
+
 @pytest.fixture
 def procfs() -> Iterator[int]:
-    before = os.getcwd()
     fd = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
     yield fd
     os.close(fd)
-    os.chdir(before)
 
 
 @pytest.fixture
@@ -31,37 +32,20 @@ def held(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "file").write_text("content")
     (tmp_path / "other").write_text("other")
     (tmp_path / "other").chmod(0o600)
-    fd = files.open_path(files.AT_FDCWD, str(tmp_path / "file"))
+    fd = os.open(tmp_path / "file", os.O_PATH)
     (tmp_path / "file").rename(tmp_path / "moved")
     (tmp_path / "file").symlink_to("other")
     yield fd
     os.close(fd)
 
 
-def test_what_is_held_is_opened_anew(procfs: int, held: int) -> None:
-    fd = files.reopen(procfs, held, os.O_RDWR)
-    assert os.read(fd, 100) == b"content"
-    assert not os.get_inheritable(fd)
-    os.close(fd)
-
-
-def test_its_real_path_follows_a_rename(procfs: int, held: int, tmp_path: Path) -> None:
-    assert files.real_path(procfs, held) == str(tmp_path.resolve() / "moved")
-
-
-def test_mode_owner_times_and_length_are_of_what_is_held(procfs: int, held: int, tmp_path: Path) -> None:
+def test_times_and_length_are_of_what_is_held(procfs: int, held: int, tmp_path: Path) -> None:
     moved, other = tmp_path / "moved", tmp_path / "other"
     before = other.stat()
-    files.chmod(procfs, held, 0o640)
-    files.chown(procfs, held, os.getuid(), -1)
     files.utimens(procfs, held, (1, 2, 3, 4))
     status = moved.stat()
-    assert (stat.S_IMODE(status.st_mode), status.st_atime_ns, status.st_mtime_ns) == (
-        0o640,
-        10**9 + 2,
-        3 * 10**9 + 4,
-    )
-    files.utimens(procfs, held, (0, files.UTIME_OMIT, 0, files.UTIME_NOW))
+    assert (status.st_atime_ns, status.st_mtime_ns) == (10**9 + 2, 3 * 10**9 + 4)
+    files.utimens(procfs, held, (0, _OMIT, 0, _NOW))
     status = moved.stat()
     assert status.st_atime_ns == 10**9 + 2
     assert status.st_mtime_ns > 10**18
@@ -70,18 +54,6 @@ def test_mode_owner_times_and_length_are_of_what_is_held(procfs: int, held: int,
     files.truncate(procfs, held, 3)
     assert moved.read_text() == "con"
     assert (other.read_text(), other.stat()) == ("other", before)
-
-
-def test_attributes_are_of_what_is_held(procfs: int, held: int, tmp_path: Path) -> None:
-    try:
-        os.setxattr(tmp_path / "moved", "user.probe", b"")
-    except OSError as problem:
-        pytest.skip(f"no user attributes here: {problem}")
-    files.setxattr(procfs, held, "user.a", b"value")
-    assert os.getxattr(tmp_path / "moved", "user.a") == b"value"
-    files.removexattr(procfs, held, "user.probe")
-    assert os.listxattr(tmp_path / "moved") == ["user.a"]
-    assert os.listxattr(tmp_path / "other") == []
 
 
 def test_a_held_file_gets_a_further_name(procfs: int, held: int, tmp_path: Path) -> None:
@@ -94,15 +66,13 @@ def test_a_held_file_gets_a_further_name(procfs: int, held: int, tmp_path: Path)
 def test_a_held_symlink_is_itself_the_object(procfs: int, held: int, tmp_path: Path) -> None:
     assert held
     directory = os.open(tmp_path, os.O_PATH)
-    link = files.open_path(directory, "file", os.O_NOFOLLOW)
+    link = os.open("file", os.O_PATH | os.O_NOFOLLOW, dir_fd=directory)
     try:
         files.utimens(procfs, link, (1, 0, 1, 0))
         assert (tmp_path / "file").lstat().st_mtime == 1
         assert (tmp_path / "other").stat().st_mtime != 1
-        with pytest.raises(OSError, match=rf"Errno {errno.EOPNOTSUPP}\b"):
-            files.chmod(procfs, link, 0o600)
         with pytest.raises(OSError, match=rf"Errno {errno.ELOOP}\b"):
-            files.reopen(procfs, link, os.O_RDONLY)
+            files.truncate(procfs, link, 0)
         files.link(procfs, link, directory, "second")
         assert (tmp_path / "second").readlink() == (tmp_path / "file").readlink()
     finally:
@@ -112,7 +82,7 @@ def test_a_held_symlink_is_itself_the_object(procfs: int, held: int, tmp_path: P
 
 def test_truncating_what_is_no_regular_file_fails_at_once(procfs: int, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    held = files.open_path(files.AT_FDCWD, str(tmp_path / "fifo"))
+    held = os.open(tmp_path / "fifo", os.O_PATH)
     with pytest.raises(OSError, match=rf"Errno {errno.ENXIO}\b"):  # nobody reads it
         files.truncate(procfs, held, 0)
     os.close(held)
@@ -137,13 +107,9 @@ def test_openat2_keeps_to_its_rules(tmp_path: Path) -> None:
     (tmp_path / "in/up").symlink_to("..")
     (tmp_path / "out").write_text("out")
     fd = os.open(tmp_path / "in", os.O_PATH)
-    with pytest.raises(OSError, match=rf"Errno {errno.EXDEV}\b.*up/out"):
-        files.openat2(fd, "up/out", os.O_RDONLY, resolve=files.RESOLVE_BENEATH)
-    with pytest.raises(OSError, match=rf"Errno {errno.ELOOP}\b"):
-        files.openat2(fd, "up", os.O_PATH, resolve=files.RESOLVE_NO_SYMLINKS)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="up/out"):
         files.openat2(fd, "up/out", os.O_RDONLY, resolve=files.RESOLVE_IN_ROOT)
-    made = files.openat2(fd, "new", os.O_WRONLY | os.O_CREAT, mode=0o600, resolve=files.RESOLVE_BENEATH)
+    made = files.openat2(fd, "new", os.O_WRONLY | os.O_CREAT, mode=0o600, resolve=files.RESOLVE_IN_ROOT)
     assert not os.get_inheritable(made)
     os.close(made)
     os.close(fd)

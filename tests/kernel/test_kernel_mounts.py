@@ -63,7 +63,7 @@ def test_a_failure_names_what_and_where(tmp_path: Path) -> None:
     inside(
         tmp_path,
         """
-problem = fails(errno.ENOENT, mounts.mount, base + "/no", base, None, mounts.MS_BIND)
+problem = fails(errno.ENOENT, mounts.mount, base + "/no", base, None, 0x1000)  # MS_BIND
 assert (problem.filename, problem.filename2) == (base + "/no", base)
 assert fails(errno.EINVAL, mounts.umount_detach, base).filename == base
 assert fails(errno.ENOENT, lambda: mounts.mount_setattr(base + "/no", set_=1)).filename == base + "/no"

@@ -89,22 +89,6 @@ def test_a_string_at_null_is_a_fault_and_of_nobody_no_such_process() -> None:
         process.read_string(2**22 + 1, 4096)
 
 
-@pytest.mark.parametrize("offset", [0, 8, 3, 2 * PAGE - 32, PAGE - 20])
-def test_words_end_before_the_zero_one(pages: tuple[mmap.mmap, int], offset: int) -> None:
-    area, address = pages
-    words = (1, 2**63, 3)
-    put(area, offset, b"".join(w.to_bytes(8, sys.byteorder) for w in (*words, 0)))
-    assert process.read_words(ME, address + offset, 1000) == words
-    assert process.read_words(ME, address + offset, 2) == words[:2]
-
-
-def test_words_that_never_end_are_a_fault(pages: tuple[mmap.mmap, int]) -> None:
-    area, address = pages
-    put(area, PAGE, b"\xff" * PAGE)
-    with pytest.raises(OSError, match=rf"Errno {errno.EFAULT}\b"):
-        process.read_words(ME, address + PAGE, 10_000)
-
-
 def test_memory_is_read_whole_or_not_at_all(pages: tuple[mmap.mmap, int]) -> None:
     area, address = pages
     put(area, PAGE - 2, b"abcd")
@@ -188,7 +172,6 @@ def test_prctl_wrappers_say_what_the_kernel_then_shows() -> None:
         process.set_no_new_privs()
         process.set_child_subreaper()
         process.set_parent_death_signal(signal.SIGTERM)
-        process.set_keep_capabilities(False)
         process.set_dumpable(False)
         libc = ctypes.CDLL(None)
         signal_ = ctypes.c_int()
@@ -217,13 +200,11 @@ def test_a_pidfd_names_signals_and_lends_descriptors(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("userns")
-def test_a_new_user_namespace_has_a_name_and_loopback_of_its_own() -> None:
+def test_a_new_network_namespace_has_a_loopback_of_its_own() -> None:
     code = """
-import os, socket
+import socket
 from mcpwrap.kernel import network, process
-process.unshare(process.CLONE_NEWUSER | process.CLONE_NEWUTS | process.CLONE_NEWNET)
-process.set_host_name("inside")
-assert os.uname().nodename == "inside"
+process.unshare(process.CLONE_NEWUSER | process.CLONE_NEWNET)
 server = socket.socket()
 server.bind(("0.0.0.0", 0))
 server.listen()

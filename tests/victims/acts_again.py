@@ -344,7 +344,11 @@ def execute_at_turning_descriptor(script, interpreter, marker, rounds=60):
         if not child:
             try:
                 os.close(reader)
-                fd, good, other = os.open(place, os.O_PATH), os.open(place, os.O_PATH), os.open(evil, os.O_PATH)
+                fd, good, other = (
+                    os.open(place, os.O_PATH),
+                    os.open(place, os.O_PATH),
+                    os.open(evil, os.O_PATH),
+                )
                 os.dup2(writer, 1), os.dup2(writer, 2)
                 os.close(writer)
                 os.set_inheritable(fd, True)

@@ -12,7 +12,7 @@ from mcpwrap.kernel import process
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy import inforce
 from mcpwrap.policy.effective import Effective
-from mcpwrap.sandbox import child, landlock, mounts, namespaces, netns, seccomp
+from mcpwrap.sandbox import child, landlock, mounts, namespaces, seccomp
 
 YES = Decision(allowed=True, rule="taken-out")
 
@@ -102,7 +102,7 @@ def system_calls():
 def network():
     """The host's network."""
     namespaces.FLAGS &= ~process.CLONE_NEWNET
-    netns.furnish = nothing
+    namespaces.network.bring_loopback_up = nothing
 
 
 def landlock_floor():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 from mcpwrap.audit.text import render
 from mcpwrap.audit.wider import wider
 
@@ -77,8 +79,10 @@ def test_a_run_reads_as_a_story() -> None:
         "  read     /w/a  (tools.read.fs_read[0]), 2 times",
         "  REFUSED   read /w/c  (no-grant)  quiet",
         "  REFUSED   read /w/b  (no-grant), 2 times",
-        '            to allow it:  [tools.read] fs_read = ["/w/b"]',
         "  … and 7 times allowed x",
+        "  to allow it add to /g.toml:",
+        "      [tools.read]",
+        '      fs_read = ["/w/b"]',
         "",
         "notes",
         "  18:17:57.707  forged: an answer nobody asked for",
@@ -87,6 +91,26 @@ def test_a_run_reads_as_a_story() -> None:
         "  | Traceback",
         "  | �[31mred",
     ]
+
+
+def test_what_would_allow_it_goes_where_its_table_is_or_into_a_first_file() -> None:
+    denial: dict[str, object] = {"act": "read", "object": "/w/b", "rule": "no-grant", "count": 1}
+    denial |= {"offer": '[tools.read]\nfs_read = ["/w/b"]'}
+    end = {"window": "w1", "tool": "read", "how": "answered", "ms": 1}
+    closed = at("closed", **end, denials=[denial | {"place": "[tools.read] (line 3)"}])
+    assert render([RUN, OPENED, closed], "/a")[-2:] == [
+        "  to allow it add to [tools.read] (line 3) of /g.toml:",
+        '      fs_read = ["/w/b"]',
+    ]
+    first = RUN | {"grant": "", "looked_for": "/n.toml", "keeps": '[server]\nprofile = ["node"]'}
+    lines = render([first | {"withheld": ["A", "B"]}, OPENED, at("closed", **end, denials=[denial])], "/a")
+    assert "  withheld  A, B" in lines
+    at_line = lines.index("  to allow it write /n.toml, the first grant of this server:")
+    assert tomllib.loads("\n".join(lines[at_line + 1 :])) == {
+        "schema": 1,
+        "server": {"profile": ["node"]},
+        "tools": {"read": {"fs_read": ["/w/b"]}},
+    }
 
 
 def test_a_run_that_was_killed_says_so() -> None:

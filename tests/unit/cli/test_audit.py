@@ -70,6 +70,14 @@ def test_last_is_the_last_call_that_was_refused_something(
     assert "second" not in text
 
 
+def test_a_run_without_a_refusal_is_no_failure(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "a").mkdir(parents=True)
+    record = encode(AT, {"kind": "run", "name": "a", "command": ["c"], "grant": ""})
+    (root / "a" / "20200101T000000.000Z-1.jsonl").write_bytes(record)
+    assert main(["audit", "--last"]) == 0
+    assert capsys.readouterr().out == "nothing was refused in the last run\n"
+
+
 def test_no_audit_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit"]) == 1
     assert str(root) in capsys.readouterr().err

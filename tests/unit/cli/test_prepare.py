@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,26 @@ def test_the_environment_is_the_safe_list_the_grants_and_what_was_asked_for(
     assert prepared.environment["OWN"] == f"{prepared.places.state}/x"
     assert "SECRET" not in prepared.environment
     assert "SECRET" in prepared.withheld
+
+
+def test_a_variable_that_was_asked_for_and_is_not_there_is_said(home: Path) -> None:
+    file = write(home / "g.toml", MINIMAL)
+    assert ready(home, grant=str(file), env=("CERTAINLY_UNSET",)).warnings == (
+        "--env CERTAINLY_UNSET: it is not set, so nothing is passed on",
+    )
+
+
+def test_a_directory_that_has_to_be_made_first_is_said_once(home: Path) -> None:
+    text = MINIMAL + '[tools.a]\nfs_write = ["~/notes/x", "~/notes/y", "~/new", "$STATE/x/y"]\n'
+    file = write(home / "g.toml", text)
+    assert ready(home, grant=str(file)).warnings == ("~/notes does not exist: create it",)
+
+
+def test_what_holds_without_a_grant_file_is_said_and_kept_for_the_first_one(home: Path) -> None:
+    prepared = ready(home)
+    assert prepared.warnings[0].startswith(f"no grant file at {prepared.grant_path}: calls may read ")
+    assert prepared.warnings[0].endswith("write nothing of yours; `mcpwrap show` prints the rest")
+    assert tomllib.loads(prepared.keeps)["server"]["profile"] == ["python"]
 
 
 def test_the_overlap_of_the_command_line_wins(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ def trusted_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     ("question", "status", "said"),
     [
         (["read_file", "--read", "a", "--args", '{"path": "a"}'], 0, "allowed by tools.read_file.fs_read[0]"),
-        (["read_file", "--read", "~/work/a", "--args", '{"path": "b"}'], 1, 'fs_read = ["~/work/a"]'),
+        (["read_file", "--read", "~/work/a", "--args", '{"path": "b"}'], 1, '    "~/work/a"'),
         (["read_file", "--read", "~/.ssh/id"], 1, "refused by private:.ssh"),
         (["other", "--write", "~/work/out/x"], 0, "tools.other.fs_write[0]"),
         (["other", "--write", "out/.git/config"], 1, "write-protected:.git/config"),
@@ -75,6 +76,18 @@ def test_why_speaks_json(command: list[str], capsys: pytest.CaptureFixture[str])
     answer = json.loads(capsys.readouterr().out)
     assert (answer["allowed"], answer["rule"]) == (False, "no-grant")
     assert answer["offer"].startswith("[tools.read_file]")
+    assert answer["place"].startswith("fs_read of [tools.read_file] (line ")
+
+
+def test_show_names_what_is_withheld(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "1")
+    monkeypatch.setattr("mcpwrap.prepare.start_environment", lambda _: dict(os.environ))
+    assert show.run(command) == 0
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.startswith("withheld "))
+    assert "SOME_TOKEN" in out[out.index(line) :].partition("\n\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ def test_a_right_file_is_summed_up_by_tool(tmp_path: Path, capsys: pytest.Captur
     file.write_text(GRANT.format(root=tmp_path / "w"), encoding="utf-8")
     assert check.run([str(file)]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert [line.partition(": ")[2].partition(": ")[2] for line in err.splitlines()] == [
+        "/srv/shared does not exist",
+        "/srv/all does not exist",
+    ]
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "ok: 8 rules for 4 tools (profiles: base, git)",
         f"$arg within {tmp_path}/w",
@@ -57,6 +60,30 @@ def test_a_right_file_is_summed_up_by_tool(tmp_path: Path, capsys: pytest.Captur
         "write_file reads and writes $arg:path, $STATE/x; never **/.git/**; runs git",
         "echo nothing of its own",
         "every tool reads /srv/all",
+    ]
+
+
+def test_what_is_right_and_may_not_be_meant_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home" / ".ssh").mkdir()
+    file = tmp_path / "g.toml"
+    file.write_text(
+        '[server]\nfs_read = ["~/.ssh"]\nexec = ["no-such-program"]\n[tools.t]\nfs_write = ["~/x/y", "~/.bashrc"]\n'
+    )
+    file.chmod(0o666)
+    assert check.run([str(file)]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == (
+        f"warning: a run refuses this file: {file} is writable by others, who could grant what they like"
+    )
+    assert said[1] == f"  chmod go-w '{file}'"
+    assert said[2:] == [
+        f"warning: {file}:3:9: no program no-such-program here: the line grants nothing",
+        f"warning: {file}:2:12: ~/.ssh is opened in spite of private:.ssh: it is named exactly",
+        f"warning: {file}:5:13: ~/x/y does not exist",
+        f"warning: {file}:5:22: ~/.bashrc does not exist",
+        f"warning: {file}:5:22: ~/.bashrc is opened in spite of write-protected:.bashrc: it is named exactly",
     ]
 
 

@@ -178,22 +178,5 @@ def test_without_a_listener_nothing_is_trapped() -> None:
                     pending += [each.then, each.otherwise]
 
 
-def test_with_reads_untrapped_only_opens_that_write_are_trapped(machine: Callable[..., int]) -> None:
-    for name in AUDIT_ARCHES:
-        filter_ = program(True, reads=False, machine=name)
-        for flags, wanted in (
-            (0o2000000, RET_ALLOW),
-            (0o10200000, RET_ALLOW),
-            (1, RET_USER_NOTIF),
-            (2, RET_USER_NOTIF),
-            (3, RET_USER_NOTIF),
-            (0o100, RET_USER_NOTIF),
-            (0o1000, RET_USER_NOTIF),
-            (0o20200002, RET_USER_NOTIF),
-        ):
-            number = table(name)["openat"]
-            assert machine(filter_, AUDIT_ARCHES[name], number, (0, ANY, flags)) == wanted
-
-
 def test_the_trapped_calls_are_of_this_machine() -> None:
     assert set(table(MACHINE)) >= TRAPPED >= {"openat", "execve", "sendto", "utimensat", "connect"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcpwrap.operation import Decision, Event, Need, Operation
-from mcpwrap.policy.active import Unbound
-from mcpwrap.policy.bind import OUTSIDE
+from mcpwrap.policy.active import Bound, Unbound
+from mcpwrap.policy.bind import ABSENT, OUTSIDE
 from mcpwrap.policy.reasons import MAX_TEXT, denial, shown, unbound_denial
 from tests.unit.policy.machine import EXEC, HOME, READ, WRITE, Machine
 
@@ -63,6 +63,65 @@ def test_the_user_is_offered_the_line_that_would_grant_it_if_there_may_be_one(
     policy: Policy, need: Need, path: str, tools: tuple[str, ...], offer: str
 ) -> None:
     assert denial(event(need, path), policy, tools).offer == offer
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        (f"/data/notes.txt.{'0af3' * 8}.tmp", "/data/notes.txt"),
+        ("/data/notes.txt.tmp", "/data/notes.txt"),
+        ("/data/notes.txt.1234.tmp", "/data/notes.txt"),
+        ("/data/notes.txt.tmp.1234.1700000000", "/data/notes.txt"),
+        ("/data/tmpab12cd_x", "/data"),
+        ("/data/plan.md", "/data/plan.md"),
+    ],
+)
+def test_what_is_offered_is_the_file_and_never_a_temporary_name_for_it(
+    policy: Policy, name: str, offered: str
+) -> None:
+    told = denial(event(WRITE, name, act="create"), policy, ("w",))
+    assert told.offer == f'[tools.w]\nfs_write = ["{offered}"]'
+    assert denial(event(WRITE, name), policy, ("w",)).offer == f'[tools.w]\nfs_write = ["{name}"]'
+
+
+def test_a_table_that_is_there_is_named_with_its_line_and_spelled_as_it_is_there() -> None:
+    there = Machine().policy('[tools."b|a"]\nfs_read = ["/data/a"]')
+    told = denial(event(READ, "/data/x"), there, ("a", "b"))
+    assert told.offer == '[tools."b|a"]\nfs_read = ["/data/x"]'
+    assert told.place == 'fs_read of [tools."b|a"] (line 2)'
+    assert denial(event(WRITE, "/data/x"), there, ("a", "b")).place == '[tools."b|a"] (line 1)'
+    assert denial(event(READ, "/data/x"), there, ("a",)).place == ""
+
+
+def test_the_user_is_told_why_in_a_few_words(policy: Policy) -> None:
+    def said(event: Event, tool: str = "t") -> str:
+        return denial(event, policy, (tool,)).brief
+
+    assert said(event(WRITE, "/p", act="create")) == 'create "/p" (no rule grants it)'
+    assert said(event(READ, "/p"), "u") == 'read "/p" (no header of the grant names this tool)'
+    assert (
+        said(event(READ, f"{HOME}/.ssh/id")) == f'read "{HOME}/.ssh/id" (the path is private: private:.ssh)'
+    )
+    connect = event(Need.CONNECT, "1.1.1.1:443", "no-network", "connect")
+    assert said(connect) == 'connect "1.1.1.1:443" (there is no network in this release)'
+    assert "(a name look-up; there is no network" in said(
+        event(Need.CONNECT, "1.1.1.1:53", "no-network", "connect")
+    )
+    assert 'not allowed to look up "/p"' in denial(event(READ, "/p", act="lookup"), policy, ("t",)).sentence
+
+
+def test_an_argument_that_granted_nothing_is_the_reason() -> None:
+    policy = Machine().policy('[policy]\nwithin = ["/data/w"]\n[tools.t]\nfs_read = ["$arg:path"]')
+    absent = Bound(unbound=(Unbound(READ, "tools.t.fs_read[0]", "path", "", "", ABSENT),))
+    told = denial(event(READ, "/data/x"), policy, ("t",), bound=absent, arguments=("file", "mode"))
+    assert told.brief == (
+        'read "/data/x" (its rule needs the argument "path"; this call has: "file", "mode")'
+    )
+    outside = Bound(unbound=(Unbound(READ, "tools.t.fs_read[0]", "path", "/data/x", "/data/x", OUTSIDE),))
+    told = denial(event(READ, "/data/x/y"), policy, ("t",), bound=outside, arguments=("path",))
+    assert told.brief == 'read "/data/x/y" (argument "path" = "/data/x" lies outside policy.within)'
+    assert "outside the directories `within` allows" in told.sentence
+    assert denial(event(READ, "/data/z"), policy, ("t",), bound=outside).brief.endswith("(no rule grants it)")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +183,7 @@ def test_an_argument_outside_within_is_a_lookup_denial(policy: Policy) -> None:
     assert (told.act, told.object, told.rule) == ("lookup", "/data/x", "tools.t.fs_read[0]")
     assert tomllib.loads(told.offer) == {"tools": {"t": {"fs_read": ["/data/x"]}}}
     assert "within" in told.sentence
+    assert told.brief == 'argument "path" = "/data/x" lies outside policy.within'
     private = unbound_denial(
         Unbound(READ, "r", "path", "/data/.env", "/data/.env", "private:.env*"), policy, "t"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import random
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mcpwrap.relay.startup import StartupWatch
 from mcpwrap.relay.status import LINE_BYTES, LineReader, Told
 from mcpwrap.relay.stderr import TAIL_LINES, ErrorOutput, Tail
 from mcpwrap.relay.streams import Outbox
-from mcpwrap.relay.telling import Refusals, merged
+from mcpwrap.relay.telling import Refusals
 
 
 class Slow:
@@ -206,13 +207,61 @@ def denial(object: str, offer: str = "", tool: str = "t") -> Denial:
 def test_each_refusal_is_told_once_with_the_line_that_would_allow_it() -> None:
     sink = Slow()
     sink.room = 1 << 30
-    refusals = Refusals(ErrorOutput(sink), "/g.toml", exists=False)
+    refusals = Refusals(ErrorOutput(sink), "/g.toml", exists=False, keeps='[server]\nprofile = ["node"]')
     for _ in range(3):
         refusals.say(denial("/x", '[tools.t]\nfs_read = ["/x"]'))
     said = sink.taken.decode()
-    assert said.count("\n") == 1
-    assert '[tools.t] fs_read = ["/x"]' in said
-    assert "restart the server in your client" in said
+    assert said == (
+        'mcpwrap: refused: t: read "/x" (rule no-grant); to allow it write /g.toml, the first grant of this server:\n'
+        "    schema = 1\n    \n    [server]\n"
+        '    profile = ["node"]\n    \n    [tools.t]\n    fs_read = ["/x"]\n'
+        "mcpwrap: and restart the server in your client\n"
+    )
+    refusals.say(denial("/y", '[tools.u]\nfs_read = ["/y"]', "u"))
+    pasted = [line for line in sink.taken.decode()[len(said) :].splitlines() if line.startswith("    ")]
+    assert tomllib.loads("\n".join(pasted)) == {
+        "schema": 1,
+        "server": {"profile": ["node"]},
+        "tools": {"t": {"fs_read": ["/x"]}, "u": {"fs_read": ["/y"]}},
+    }
+
+
+def pasted_of(said: bytes) -> list[str]:
+    return [line.strip() for line in said.decode().splitlines() if line.startswith("    ")]
+
+
+def test_what_is_added_to_a_grant_file_stays_valid_with_what_was_told_before(tmp_path: Path) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text("")
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    refusals.say(denial("/x/a", '[tools.t]\nfs_read = ["/x/a"]'))
+    assert f"; to allow it add to {file}:\n    [tools.t]\n" in sink.taken.decode()
+    sink.taken = b""
+    refusals.say(denial("/y", '[tools.t]\nfs_write = ["/y"]'))
+    assert pasted_of(sink.taken) == ["[tools.t]", 'fs_read = ["/x/a"]', 'fs_write = ["/y"]']
+    sink.taken = b""
+    refusals.say(denial("/y/z", '[tools.t]\nfs_read = ["/y/z"]'))
+    assert sink.taken.endswith(b"; what is to be added for the one before allows it, too\n")
+    sink.taken = b""
+    refusals.say(denial("/x", '[tools.t]\nfs_read = ["/x"]'))
+    assert pasted_of(sink.taken) == ["[tools.t]", 'fs_read = ["/x"]', 'fs_write = ["/y"]']
+
+
+def test_lines_for_a_table_that_is_there_go_into_it(tmp_path: Path) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text("")
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    table = denial("/x", '[tools.t]\nfs_write = ["/x"]')._replace(place="[tools.t] (line 3)")
+    array = denial("/y", '[tools.t]\nfs_read = ["/y"]')._replace(place="fs_read of [tools.t] (line 4)")
+    refusals.say(table)
+    assert f'add to [tools.t] (line 3) of {file}:\n    fs_write = ["/x"]\nmcpwrap: and' in sink.taken.decode()
+    sink.taken = b""
+    refusals.say(array)
+    assert f'add to fs_read of [tools.t] (line 4) of {file}:\n    "/y"\nmcpwrap: and' in sink.taken.decode()
 
 
 def test_a_flood_of_different_refusals_is_cut_off() -> None:
@@ -243,26 +292,20 @@ def test_an_early_death_offers_one_table_for_all_that_was_missing() -> None:
     sink = Slow()
     sink.room = 1 << 30
     output = ErrorOutput(sink)
-    refusals = Refusals(output, "/home/u/g.toml", exists=False)
+    keeps = '[server]\nprofile = ["node"]\nfs_read = ["/known"]'
+    refusals = Refusals(output, "/home/u/g.toml", exists=False, keeps=keeps)
     refusals.say(denial("/b", '[startup]\nfs_read = ["/b"]'))
     refusals.say(denial("/c", '[startup]\nfs_read = ["/c"]\nexec = ["git"]'))
     refusals.say(denial("/home/u/.ssh/id"))
     output.server(b"Traceback: no /a\n")
-    default = {"profile": ["node"], "fs_read": ["/known"]}
-    text = refusals.early_death("server", "/home/u", ["/a", "/known"], lambda path: path == "/known", default)
+    text = refusals.early_death("server", "/home/u", ["/a", "/known"], lambda path: path == "/known")
     assert "  | Traceback: no /a" in text
     assert "names /a, which it may not read" in text
     assert '"/home/u/.ssh/id"' in text
-    assert text.endswith(
-        'schema = 1\n\n[server]\nprofile = ["node"]\nfs_read = ["/known", "/a"]\n\n'
-        '[startup]\nfs_read = ["/b", "/c"]\nexec = ["git"]\n\nand restart the server in your client'
-    )
-
-
-def test_offers_for_one_table_are_merged_and_repeats_dropped() -> None:
-    offers = [
-        '[tools."a|b"]\nfs_read = ["/x"]',
-        '[tools."a|b"]\nfs_read = ["/x", "/y"]',
-        '[server]\nexec = ["git"]',
-    ]
-    assert merged(offers) == '[tools."a|b"]\nfs_read = ["/x", "/y"]\n\n[server]\nexec = ["git"]'
+    pasted = "\n".join(line for line in text.splitlines() if line.startswith("    "))
+    assert tomllib.loads(pasted) == {
+        "schema": 1,
+        "server": {"profile": ["node"], "fs_read": ["/known", "/a"]},
+        "startup": {"fs_read": ["/b", "/c"], "exec": ["git"]},
+    }
+    assert text.endswith("\nand restart the server in your client")

@@ -53,6 +53,25 @@ def test_a_call_in_flight_is_given_longer() -> None:
     assert due(shutdown, CALL_GRACE, working=True) == [Step.TERMINATE]
 
 
+def test_who_is_killed_for_not_leaving_is_told_of_as_such() -> None:
+    shutdown = Shutdown()
+    shutdown.signalled(signal.SIGTERM, 0)
+    due(shutdown, 0)
+    assert shutdown.overdue == ""
+    due(shutdown, TERM_GRACE)
+    assert shutdown.overdue == f"the server did not end within {TERM_GRACE:g} s of the signal; it was ended"
+    shutdown = Shutdown()
+    shutdown.client_eof(0)
+    due(shutdown, 0)
+    due(shutdown, EOF_GRACE)
+    due(shutdown, EOF_GRACE + TERM_GRACE)
+    assert "of SIGTERM;" in shutdown.overdue
+    shutdown = Shutdown()
+    shutdown.fail("a fault", 0)
+    due(shutdown, 0)
+    assert shutdown.overdue == ""
+
+
 def test_what_ignores_sigterm_is_killed_and_then_its_stem() -> None:
     shutdown = Shutdown()
     shutdown.signalled(signal.SIGTERM, 0)
