@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.client import failed, text
+from tests.e2e.client import SessionEnded, failed, text
 from tests.e2e.test_shutdown import descendants, left
 from tests.e2e.victim import SECRET, Victim
 
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 
 WITHOUT = Path(__file__).resolve().parents[1] / "victims" / "without.py"
+NOT_GRANTED = "/etc/hostname"
 Act = Callable[[Victim], bool]
 """Tries to do harm, and tells whether it did."""
 
@@ -69,6 +70,28 @@ def moves_a_directory_that_holds_git(victim: Victim) -> bool:
             "writer", "rename", {"path": str(directory)}, source=acts["directory"], destination=acts["aside"]
         )
     )
+
+
+def sees_a_file_nobody_granted(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "stat", path=NOT_GRANTED))
+
+
+def reads_a_file_nobody_granted(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "read", path=NOT_GRANTED))
+
+
+def makes_a_link_out_of_its_directory(victim: Victim) -> bool:
+    directory = victim.case("link") / "r"
+    acts = {"target": str(victim.place.work / "out" / "secret.txt"), "path": str(directory / "ln")}
+    victim.act("writer", "symlink", {"path": str(directory)}, **acts)
+    return (directory / "ln").is_symlink()
+
+
+def runs_the_loader_in_the_place_of_a_program(victim: Victim) -> bool:
+    try:
+        return "coreutils" in text(victim.act("nothing", "execute_by_swapped_loader", marker="coreutils"))
+    except SessionEnded:
+        return False
 
 
 def reads_pid_ones_environment(victim: Victim) -> bool:
@@ -138,6 +161,10 @@ SEEN = [
     ("protected", writes_git_config),
     ("inodes", reads_a_private_file_by_a_hard_link),
     ("tree walk", moves_a_directory_that_holds_git),
+    ("view", sees_a_file_nobody_granted),
+    ("view,broker,landlock", reads_a_file_nobody_granted),
+    ("links", makes_a_link_out_of_its_directory),
+    ("verification", runs_the_loader_in_the_place_of_a_program),
     ("procfs", reads_pid_ones_environment),
     ("system calls", makes_a_keyring),
     ("network", connects_to_the_host),
@@ -148,6 +175,9 @@ SEEN = [
 ]
 SECOND = [
     # One of two layers that hold the same: alone it is enough.
+    ("view,broker", reads_a_file_nobody_granted),
+    ("view,landlock", reads_a_file_nobody_granted),
+    ("broker,landlock", reads_a_file_nobody_granted),
     ("exec gate", runs_a_program_nobody_granted),
     ("landlock", runs_a_program_nobody_granted),
     ("exec gate,landlock", runs_a_program_it_wrote),

@@ -77,6 +77,36 @@ def tree_walk():
     rename._require_tree = nothing
 
 
+def view():
+    """A file that nobody granted is in sight."""
+    from mcpwrap import run
+    from mcpwrap.sandbox.steps import Bind
+
+    plan = run.plan
+
+    def wider(floor, facts, options):
+        planned = plan(floor, facts, options)
+        more = Bind("/etc/hostname", "/etc/hostname", directory=False)
+        return planned._replace(steps=(*planned.steps, more))
+
+    run.plan = wider
+
+
+def links():
+    """A symlink may lead anywhere."""
+    from mcpwrap.broker import mutate, rename
+
+    mutate.require_target = nothing
+    rename.require_target = nothing
+
+
+def verification():
+    """Nobody looks what an execution has become."""
+    from mcpwrap.broker.exec import Executions
+
+    Executions.verify = lambda self, caller: self.pending.pop(caller.pid)
+
+
 def procfs():
     """All of /proc is to be read."""
     from mcpwrap.broker import procfs as rules
@@ -166,6 +196,9 @@ LAYERS = {
     "protected": protected,
     "inodes": inodes,
     "tree walk": tree_walk,
+    "view": view,
+    "links": links,
+    "verification": verification,
     "procfs": procfs,
     "system calls": system_calls,
     "network": network,

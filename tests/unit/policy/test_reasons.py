@@ -121,6 +121,8 @@ def test_an_argument_that_granted_nothing_is_the_reason() -> None:
     told = denial(event(READ, "/data/x/y"), policy, ("t",), bound=outside, arguments=("path",))
     assert told.brief == 'read "/data/x/y" (argument "path" = "/data/x" lies outside policy.within)'
     assert "outside the directories `within` allows" in told.sentence
+    fresh = event(WRITE, "/data/x.0123abcd.tmp", act="create")
+    assert 'argument "path"' in denial(fresh, policy, ("t",), bound=outside).brief
     assert denial(event(READ, "/data/z"), policy, ("t",), bound=outside).brief.endswith("(no rule grants it)")
 
 
