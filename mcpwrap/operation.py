@@ -66,8 +66,10 @@ class Event(NamedTuple):
 class Denial(NamedTuple):
     """A refused event as it is told: to the model (`sentence`), to the user (`offer`).
 
-    `sentence` never holds TOML; `offer` is the TOML line that would grant it, and empty for
-    private and write-protected paths. Both are escaped, free of control and bidi characters.
+    `sentence` never holds TOML; `offer` is the TOML that would grant it, table and line, and empty for
+    private and write-protected paths; `place` says where in the grant file its table or array is
+    already (see `grant.offer`), empty if it is new there. `brief`: what and why, for the user's line.
+    All are escaped, free of control and bidi characters.
     """
 
     act: str
@@ -77,3 +79,5 @@ class Denial(NamedTuple):
     sentence: str
     offer: str = ""
     times: int = 1
+    place: str = ""
+    brief: str = ""

@@ -16,10 +16,11 @@ from mcpwrap.grant import lookup
 from mcpwrap.grant.named import NamedPath, bindable
 from mcpwrap.grant.parse import default_grant
 from mcpwrap.grant.paths import Variables
-from mcpwrap.grant.render import printable
+from mcpwrap.grant.render import printable, rules_text
 from mcpwrap.grantfile import check_trust, load, read_text
 from mcpwrap.hostfacts import facts_of, kind_of
 from mcpwrap.policy.compile import compile as compile_policy
+from mcpwrap.policy.doubts import missing_directories, unresolved
 from mcpwrap.policy.places import private_places, protected_places
 from mcpwrap.sandbox.environment import CERTIFICATES, SAFE, choose, start_environment
 from mcpwrap.sandbox.installation import Installation, installation
@@ -41,7 +42,8 @@ class Prepared(NamedTuple):
     `command`: the argument vector; its program is `installation.program`. `name`: the instance name,
     such as `pypi/mcp-server-git`. `grant_file`: the file that was read, "" if there is none;
     `grant_path`: where it is, or would be looked for. `environment`: the server's; `withheld`: names
-    of ours that it is not given. `warnings`: lines for stderr.
+    of ours that it is not given. `keeps`: the TOML of what holds only while there is no grant file.
+    `warnings`: lines for stderr.
     """
 
     grant: Grant
@@ -55,6 +57,7 @@ class Prepared(NamedTuple):
     grant_path: str
     environment: Mapping[str, str]
     withheld: tuple[str, ...]
+    keeps: str
     warnings: tuple[str, ...]
 
 
@@ -107,7 +110,13 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
         grant_path=path,
         environment=chosen.passed,
         withheld=chosen.withheld,
-        warnings=(*warnings, *_unresolved(policy)),
+        keeps="" if grant_file else _kept(grant, found),
+        warnings=(
+            *warnings,
+            *_unset(options, ours),
+            *unresolved(policy),
+            *missing_directories(policy),
+        ),
     )
 
 
@@ -156,23 +165,23 @@ def _without_file(
         )
         named.append(NamedPath(each, real, "device" if kind == "other" else kind, match.id if match else ""))
     bound, refused = bindable(named, variables)
-    readable = (
-        f"readable: {', '.join(map(printable, bound))}"
-        if bound
-        else "no path of the command line is readable"
-    )
-    lines = [
-        f"no grant file at {printable(path)}: only start-up works; {readable}; `mcpwrap show` prints the rest"
-    ]
+    readable = f"{', '.join(map(printable, bound))} and" if bound else "and"
+    where = f"no grant file at {printable(path)}"
+    lines = [f"{where}: calls may read {readable} write nothing of yours; `mcpwrap show` prints the rest"]
     lines += [f"not granted: {printable(each)}: {reason}" for each, reason in refused]
     grant = default_grant(variables, profiles.text, found.profiles, bound, read_text=read_text)
     return grant, tuple(lines)
 
 
-def _unresolved(policy: Policy) -> list[str]:
+def _kept(grant: Grant, found: Installation) -> str:
+    """Return the TOML of what is in force without a grant file, and goes when there is one."""
+    named = [rule.text for rule in grant.server.paths if rule.id.startswith("named.")]
+    return rules_text({("server",): {"profile": found.profiles, "fs_read": named}})
+
+
+def _unset(options: Options, environ: Mapping[str, str]) -> list[str]:
     return [
-        f"{rule.where}: no program {printable(rule.program)} here: the line grants nothing"
-        for rule in policy.unresolved
+        f"--env {name}: it is not set, so nothing is passed on" for name in options.env if name not in environ
     ]
 
 

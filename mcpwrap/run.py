@@ -11,7 +11,6 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from mcpwrap.errors import CannotConfine
 from mcpwrap.policy.page import SIZE
 from mcpwrap.prepare import prepare
 from mcpwrap.sandbox import stem
@@ -21,20 +20,12 @@ from mcpwrap.sandbox.plan import Options as PlanOptions
 if TYPE_CHECKING:
     from mcpwrap.options import Options
 
-TIERS = ("B", "C", "D")
-"""What `--require` may ask for here: enforcement is tier B or does not start."""
-
 
 def run(options: Options) -> int:
     """Run one server to its end; return the exit status: its own, 128+N for signal N, or one of ours.
 
     Raises `Error` for what is wrong before it was started.
     """
-    if options.require is not None and options.require not in TIERS:
-        raise CannotConfine(
-            f"tier {options.require} is required, and this release has tier B only",
-            "--require B refuses every machine that cannot hold a server call by call",
-        )
     # Until the relay listens for signals, each of them ends this process, and with it the tree.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     prepared = prepare(options)

@@ -17,6 +17,7 @@ from mcpwrap.audit.wider import rules_of, wider
 from mcpwrap.audit.writer import AuditWriter
 from mcpwrap.broker.verdict import decode
 from mcpwrap.errors import EXIT_FAILED, Error
+from mcpwrap.grant.offer import place_of
 from mcpwrap.grant.render import printable
 from mcpwrap.kernel.memory import keep_freed
 from mcpwrap.policy.page import SIZE, PageWriter
@@ -59,7 +60,10 @@ class Session:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._output = ErrorOutput(client_sink(STDERR))
         self._refusals = Refusals(
-            self._output, prepared.grant_file or prepared.grant_path, exists=bool(prepared.grant_file)
+            self._output,
+            prepared.grant_file or prepared.grant_path,
+            exists=bool(prepared.grant_file),
+            keeps=prepared.keeps,
         )
         self._server = Server(child)
         self._audit = _open_audit(prepared.places.audit)
@@ -98,8 +102,11 @@ class Session:
         for line in prepared.warnings:
             self._output.say(line)
         if prepared.withheld:
-            names = ", ".join(map(printable, prepared.withheld))
-            self._output.say(f"withheld from the server's environment (--env NAME passes one): {names}")
+            count = len(prepared.withheld)
+            self._output.say(
+                f"{count} variable{'s' if count > 1 else ''} withheld from the server "
+                "(`mcpwrap show` lists them; --env NAME passes one)"
+            )
         self._audit.head(self._head())
         try:
             self._audit.flush()
@@ -142,6 +149,8 @@ class Session:
             "program": prepared.installation.program,
             "cwd": prepared.facts.cwd,
             "grant": prepared.grant_file,
+            "looked_for": prepared.grant_path,
+            "keeps": prepared.keeps,
             "digest": prepared.grant.digest,
             "overlap": prepared.policy.overlap,
             "rules": rules_of(prepared.grant),
@@ -151,11 +160,13 @@ class Session:
 
     def _say_wider(self) -> None:
         last = previous_run(self._prepared.places.audit, self._audit.path)
-        added = wider(last, rules_of(self._prepared.grant)) if last else []
+        # The very first grant is wider than none, and new to nobody.
+        added = wider(last, rules_of(self._prepared.grant)) if last and last.get("grant") else []
         if added:
             more = f" and {len(added) - WIDER_SHOWN} more" if len(added) > WIDER_SHOWN else ""
             self._output.say(
-                f"wider than in the last run: {'; '.join(map(printable, added[:WIDER_SHOWN]))}{more}"
+                "the grant is wider than in the last run (if you did not edit it, look): "
+                f"{'; '.join(map(printable, added[:WIDER_SHOWN]))}{more}"
             )
 
     def _status(self) -> int:
@@ -164,7 +175,9 @@ class Session:
             failure = Error(str(told.failed["what"]), str(told.failed["way_out"]))
             self._output.say(failure.diagnostics().replace("mcpwrap: ", ""))
             return int(told.failed["exit_status"])
-        if told.ended:
+        if relay.shutdown.overdue:
+            self._output.say(relay.shutdown.overdue)
+        elif told.ended:
             self._output.say(f"the server was ended: {told.ended}")
         if relay.traffic.fault:
             return EXIT_FAILED
@@ -180,16 +193,12 @@ class Session:
 
     def _early_death(self) -> str:
         prepared = self._prepared
-        server = prepared.grant.server
         return self._refusals.early_death(
             printable(" ".join(mask_command(prepared.command))),
             prepared.facts.home,
             prepared.installation.named,
             self._calls.reads,
-            {
-                "profile": prepared.installation.profiles,
-                "fs_read": [rule.text for rule in server.paths if rule.id.startswith("named.")],
-            },
+            place_of(prepared.grant.lines, ("server",), "fs_read"),
         )
 
     def _end(self, status: int) -> None:
@@ -197,7 +206,8 @@ class Session:
         record: dict[str, object] = {
             "kind": "exit",
             "status": status,
-            "reason": told.ended
+            "reason": self._relay.shutdown.overdue
+            or told.ended
             or self._relay.traffic.fault
             or self._relay.shutdown.reason
             or "the server ended",

@@ -9,7 +9,7 @@ Shape: TypeAlias = "type | list[Shape] | dict[str, Shape]"
 """A type; a list of what all fit one shape; fields of a table, those that end with `?` may be missing."""
 
 _FIELDS: Final[Mapping[str, Shape]] = {
-    "run": {"at": str, "command?": [str]},
+    "run": {"at": str, "command?": [str], "looked_for?": str, "keeps?": str, "withheld?": [str]},
     "protections": {"protections?": dict},
     "opened": {
         "at": str,
@@ -23,7 +23,7 @@ _FIELDS: Final[Mapping[str, Shape]] = {
         "tool": str,
         "how": str,
         "ms": object,
-        "denials?": [{"act": str, "object": str, "rule": str, "count": int, "offer": str}],
+        "denials?": [{"act": str, "object": str, "rule": str, "count": int, "offer": str, "place?": str}],
         "not_written?": dict,
     },
     "operation": {

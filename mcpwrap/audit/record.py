@@ -61,6 +61,7 @@ def denials(found: Iterable[Denial]) -> list[Record]:
             "count": denial.times,
             "sentence": denial.sentence,
             "offer": denial.offer,
+            "place": denial.place,
         }
         for denial in found
     ]

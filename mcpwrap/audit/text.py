@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from mcpwrap.audit.fields import is_whole
+from mcpwrap.grant.offer import additions, first_file, indented
 
 ALLOWED_SHOWN: Final = 6
 """Allowed operations shown of one call; the file has them all."""
@@ -14,6 +15,8 @@ REFUSED_SHOWN: Final = 50
 OUTSIDE_SHOWN: Final = 20
 """Operations outside any call that are shown."""
 TAIL_SHOWN: Final = 8
+PASTED: Final = "      "
+"""Before each line that is meant to be pasted."""
 
 Fields = Mapping[str, Any]
 
@@ -74,7 +77,7 @@ class _Story:
             lines += ["", "outside of calls (start-up, between calls)"]
             lines += _operations(self.outside, OUTSIDE_SHOWN)
         for call in self.calls.values():
-            lines += ["", *_call(call)]
+            lines += ["", *_call(call), *self._way_out(call)]
         if self.notes:
             lines += ["", "notes"]
             lines += [
@@ -90,14 +93,37 @@ class _Story:
         began = self.began.replace("T", " ").partition(".")[0]
         lines = [f"{_plain(run.get('name', '?'))}  {began} UTC  {self._end()}"]
         lines.append(f"  command   {_plain(' '.join(run.get('command', [])))}")
-        lines.append(f"  grant     {_plain(run.get('grant') or 'none: nothing but start-up was granted')}")
+        lines.append(f"  grant     {_plain(run.get('grant') or 'none: calls could write nothing of yours')}")
         lines.append(f"  audit     {_plain(path)}")
+        if run.get("withheld"):
+            lines.append(f"  withheld  {_plain(', '.join(run['withheld']))}")
         states = self.protections.get("protections", {})
         if states:
             active = [name for name, state in states.items() if state == "active"]
             lines.append(f"  tier {self.protections.get('tier', '?')}    {', '.join(active)}: active")
             lines += [f"            {name}: {state}" for name, state in states.items() if state != "active"]
         return lines
+
+    def _way_out(self, call: Mapping[str, Any]) -> list[str]:
+        """Return what would allow what was refused in `call`, to be pasted."""
+        denials = (call["closed"] or {}).get("denials", [])[:REFUSED_SHOWN]
+        offers = [(each["offer"], each.get("place", "")) for each in denials if each["offer"]]
+        if not offers:
+            return []
+        path = self.run.get("grant")
+        if not path and "keeps" in self.run:
+            lines = [
+                f"  to allow it write {_plain(self.run.get('looked_for', ''))}, the first grant of this server:"
+            ]
+            lines += indented(first_file(self.run["keeps"], (offer for offer, _ in offers)), PASTED)
+        else:
+            lines = []
+            for place, text in additions(offers):
+                lines.append(
+                    f"  to allow it add to {f'{place} of ' if place else ''}{path or 'the grant file'}:"
+                )
+                lines += indented(text, PASTED)
+        return list(map(_plain, lines))
 
     def _end(self) -> str:
         if self.exit is None:
@@ -126,8 +152,6 @@ def _call(call: Mapping[str, Any]) -> list[str]:
     for denial in told[:REFUSED_SHOWN]:
         times = f", {denial['count']} times" if denial["count"] > 1 else ""
         lines.append(f"  REFUSED   {denial['act']} {_plain(denial['object'])}  ({denial['rule']}){times}")
-        if denial["offer"]:
-            lines.append(f"            to allow it:  {' '.join(str(denial['offer']).split())}")
     if len(told) > REFUSED_SHOWN:
         lines.append(f"  … {len(told) - REFUSED_SHOWN} more refusals")
     for name, count in (closed or {}).get("not_written", {}).items():

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from mcpwrap.errors import Error
+from mcpwrap.errors import CannotConfine, Error
 from mcpwrap.grant.grant import NEVER_PASSED
 from mcpwrap.options import Options
 
-TIERS: Final = ("A", "B", "C", "D")
+TIERS: Final = ("B",)
+"""What `--require` may ask for in this release: a server is held at tier B or does not start."""
+OTHER_TIERS: Final = ("A", "C", "D")
+"""Tiers that are known and not there yet: who asks for one is refused, never given less or more."""
 OVERLAPS: Final = ("auto", "serialize", "union")
 
 MIN_LINE: Final = 1024
@@ -100,6 +103,8 @@ def _with(options: Options, name: str, value: str) -> Options:
         case "--env":
             return options._replace(env=(*options.env, *_names(value)))
         case "--require":
+            if value in OTHER_TIERS:
+                raise CannotConfine(f"tier {value} is not in this release", f"one of: {', '.join(TIERS)}")
             return options._replace(require=_one_of(name, value, TIERS))
         case "--overlap":
             return options._replace(overlap=_one_of(name, value, OVERLAPS))

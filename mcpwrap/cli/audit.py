@@ -45,6 +45,9 @@ def run(argv: list[str]) -> int:
         raise Error(f"the audit in {root} cannot be read: {error.strerror}") from None
     if "--last" in flags:
         found = _last_refused(found)
+        if not found:
+            print("nothing was refused in the last run")
+            return 0
     if "--json" in flags:
         import json
 
@@ -74,14 +77,14 @@ def _read(argv: list[str]) -> tuple[str | None, set[str]]:
 
 
 def _last_refused(found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the records of the run itself and of the last call that was refused something."""
+    """Return the records of the run itself and of the last call that was refused something, none if none was."""
     refused = [
         record
         for record in found
         if record.get("kind") == "closed" and record.get("denials") and is_whole(record)
     ]
     if not refused:
-        raise Error("nothing was refused in the last run")
+        return []
     window = refused[-1]["window"]
     kept = ("run", "protections", "exit")
 

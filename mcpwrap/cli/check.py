@@ -8,16 +8,21 @@ import sys
 
 from mcpwrap.cli.arguments import UsageError
 from mcpwrap.errors import EXIT_BAD_GRANT, GrantError
-from mcpwrap.grant.lookup import instance_name, places
+from mcpwrap.grant.lookup import Places, instance_name, places
 from mcpwrap.grant.paths import Variables
 from mcpwrap.grant.summary import summary
-from mcpwrap.grantfile import load
+from mcpwrap.grantfile import check_trust, load
+from mcpwrap.hostfacts import facts_of
+from mcpwrap.policy.compile import compile as compile_policy
+from mcpwrap.policy.doubts import doubts
 from mcpwrap.prepare import working_directory
+from mcpwrap.sandbox.installation import NO_INSTALLATION
 
 USAGE = """\
 usage: mcpwrap check FILE [--name NAME]
 
-Reads a grant file and prints what it grants, or what is wrong in it and where.
+Reads a grant file and prints what it grants, or what is wrong in it and where; and warns of what a run
+would refuse, and of what grants nothing, or more than it looks.
 $STATE and $CACHE are those of NAME (default: check). Exit status: 0, or 78 if the file is wrong.
 """
 _DEFAULT_NAME = "check"
@@ -36,19 +41,29 @@ def run(argv: list[str]) -> int:
         case _:
             raise UsageError("`mcpwrap check` takes one file", USAGE)
     try:
-        lines = summary(load(file, _variables(instance_name(name))))
+        variables, found = _variables(instance_name(name))
+        grant = load(file, variables)
     except GrantError as error:
         print(error.diagnostics(), file=sys.stderr)
         return EXIT_BAD_GRANT
-    print("\n".join(lines))
+    print("\n".join(summary(grant)))
+    try:
+        check_trust(os.path.abspath(file), grant, found, variables)
+    except GrantError as error:
+        print(f"warning: a run refuses this file: {error.what}", file=sys.stderr)
+        print("".join(f"  {line}\n" for line in error.way_out.splitlines()), end="", file=sys.stderr)
+    facts = facts_of(NO_INSTALLATION, variables, found, name, os.path.abspath(file), os.environ)
+    for line in doubts(compile_policy(grant, facts)):
+        print(f"warning: {line}", file=sys.stderr)
     return 0
 
 
-def _variables(name: str) -> Variables:
+def _variables(name: str) -> tuple[Variables, Places]:
     try:
         passwd_home = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         passwd_home = ""
     home = os.path.normpath(os.environ.get("HOME") or passwd_home or "/nonexistent")
     found = places(os.environ, home, name)
-    return Variables(home, passwd_home, working_directory(), "/tmp", found.state, found.cache, os.environ)
+    cwd = working_directory()
+    return Variables(home, passwd_home, cwd, "/tmp", found.state, found.cache, os.environ), found

@@ -54,6 +54,9 @@ def _text(prepared: Prepared, sections: tuple[Section, ...]) -> list[str]:
     if prepared.grant.profiles:
         lines.append(f"profiles {', '.join(prepared.grant.profiles)}")
     lines.append(f"overlap  {prepared.policy.overlap}")
+    if prepared.withheld:
+        withheld = f"withheld {', '.join(map(printable, prepared.withheld))}  (--env NAME passes one)"
+        lines += wrap(withheld, 110, subsequent_indent=" " * 9)
     for section in sections:
         lines += ["", printable(section.title)]
         width = min(60, max(len(printable(row.what)) for row in section.rows))
@@ -90,6 +93,7 @@ def _json(prepared: Prepared, sections: tuple[Section, ...]) -> str:
             }
             for section in sections
         ],
+        "withheld": list(prepared.withheld),
         "warnings": list(prepared.warnings),
     }
     return json.dumps(shown, indent=2)

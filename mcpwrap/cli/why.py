@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpwrap.cli.arguments import UsageError, parse
+from mcpwrap.grant.offer import additions, first_file, indented
+from mcpwrap.grant.render import printable
 from mcpwrap.operation import Need
 from mcpwrap.policy.why import why
 from mcpwrap.prepare import prepare
 from mcpwrap.relay.hostview import resolve
+
+if TYPE_CHECKING:
+    from mcpwrap.policy.why import Explanation
+    from mcpwrap.prepare import Prepared
 
 USAGE = """\
 usage: mcpwrap why TOOL --read PATH | --write PATH | --exec PROGRAM [--args JSON]
@@ -51,16 +57,27 @@ def run(argv: list[str]) -> int:
     if "--json" in parsed.flags:
         import json
 
-        fields = {"allowed": answer.allowed, "rule": answer.rule, "path": answer.path, "offer": answer.offer}
-        print(json.dumps(fields | {"text": answer.text}))
+        fields = {"allowed": answer.allowed, "rule": answer.rule, "path": answer.path, "text": answer.text}
+        print(json.dumps(fields | {"offer": answer.offer, "place": answer.place}))
     else:
         text = answer.text
         if answer.offer:
-            text += "\nTo allow it:\n" + "".join(f"    {line}\n" for line in answer.offer.splitlines())
+            text += "\n" + "\n".join(_way_out(prepared, answer))
         sys.stdout.buffer.write((text.rstrip("\n") + "\n").encode("utf-8", "backslashreplace"))
     for warning in prepared.warnings:
         print(f"mcpwrap: {warning}", file=sys.stderr)
     return 0 if answer.allowed else EXIT_REFUSED
+
+
+def _way_out(prepared: Prepared, answer: Explanation) -> list[str]:
+    path = printable(prepared.grant_path)
+    if not prepared.grant_file:
+        whole = first_file(prepared.keeps, [answer.offer])
+        return [f"To allow it write {path}, the first grant of this server:", *indented(whole)]
+    lines = []
+    for place, text in additions([(answer.offer, answer.place)]):
+        lines += [f"To allow it add to {f'{place} of ' if place else ''}{path}:", *indented(text)]
+    return lines
 
 
 def _arguments(text: str) -> Mapping[str, Any]:

@@ -109,6 +109,7 @@ class Grant(NamedTuple):
     `texts`: that of the file and of every profile that was merged.
     `command`: the beginning the command must have, None if the file names none.
     `env`: names passed on; `set`: values for the server's environment, expanded.
+    `lines`: where the tables of the file and the arrays in them begin: ("tools", header, noun) → line.
     """
 
     file: str
@@ -123,6 +124,7 @@ class Grant(NamedTuple):
     within: tuple[str, ...]
     overlap: Overlap
     tools: tuple[ToolGrant, ...]
+    lines: Mapping[tuple[str, ...], int] = {}
 
     @property
     def digest(self) -> str:

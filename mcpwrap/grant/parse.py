@@ -51,7 +51,10 @@ def parse(
         raise BadGrant(
             sorted(source.problems, key=lambda problem: (problem.where.line, problem.where.column))
         )
-    return _grant(file, text, document, collect(document.profiles, variables, profiles), variables, read_text)
+    grant = _grant(
+        file, text, document, collect(document.profiles, variables, profiles), variables, read_text
+    )
+    return grant._replace(lines=source.lines())
 
 
 def default_grant(

@@ -47,7 +47,8 @@ class Positions:
     """Offsets of all keys and values of `text`. Raises TooDeep.
 
     `keys[path]` and `values[path]` are (start, end) of a key part and of a value; array items have
-    their index in the path. `twice` lists (path, start, end, start of the first) of what is defined again.
+    their index in the path. `headers[path]` is where the header of a table names it. `twice` lists
+    (path, start, end, start of the first) of what is defined again.
     """
 
     def __init__(self, text: str) -> None:
@@ -55,7 +56,7 @@ class Positions:
         self.keys: dict[Path, tuple[int, int]] = {}
         self.values: dict[Path, tuple[int, int]] = {}
         self.twice: list[tuple[Path, int, int, int]] = []
-        self._headers: set[Path] = set()
+        self.headers: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._at = 0
@@ -104,15 +105,15 @@ class Positions:
             index = self._arrays.get(path, -1) + 1
             self._arrays[path] = index
             return (*path, index)
-        if path in self._headers or path in self.values:
+        if path in self.headers or path in self.values:
             self.twice.append((path, start, end, self.keys[path][0]))
-        self._headers.add(path)
+        self.headers.setdefault(path, start)
         return path
 
     def _pair(self, table: Path, depth: int) -> None:
         path, start, end = self._key(table)
         self._take("=")
-        if path in self.values or path in self._headers:
+        if path in self.values or path in self.headers:
             self.twice.append((path, start, end, self.keys[path][0]))
         self._at = _end(_SPACE, self.text, self._at)
         self._value(path, depth)

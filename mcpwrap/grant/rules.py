@@ -103,6 +103,8 @@ def _arg_path(text: str, variables: Variables, within: tuple[str, ...]) -> ArgPa
     if not text.startswith(ARG):
         raise ValueError('an argument is written "$arg:NAME"')
     value, separator, root = text[len(ARG) :].partition(" in ")
+    if not separator and value.endswith(" in"):
+        raise ValueError('after "in" a directory is missing: "$arg:NAME in ~/work"')
     if separator:
         within = (directory(root, variables),)
     elif not within:

@@ -15,6 +15,8 @@ MAX_BYTES = 1024 * 1024
 MAX_TWICE = 100
 """Repeated keys that are told of; the rest is of the same cause."""
 
+_HEADER_AND_MORE = re.compile(r"\s*\[[A-Za-z][^=]*\][ \t]*[A-Za-z_]+[ \t]*=")
+_UNQUOTED_HEADER = re.compile(r"\s*\[\s*tools\s*\.\s*([\w.*|?-]+)\s*\]")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -65,6 +67,12 @@ class Source:
     def where(self, path: Path, *, key: bool = False) -> Where:
         return Where(self.file, *self._positions.place(self._positions.span(path, key=key)[0]))
 
+    def lines(self) -> dict[tuple[str, ...], int]:
+        """Return the line at which each table and each value in one begins, by its path."""
+        known = self._positions
+        places = {path: known.keys[path][0] for path in known.values if path in known.keys} | known.headers
+        return {tuple(map(str, path)): known.place(offset)[0] for path, offset in places.items()}
+
     def problem(self, path: Path, what: str, hint: str = "", *, key: bool = False) -> None:
         """Note a problem of the value at `path`, or of its key."""
         start, end = self._positions.span(path, key=key)
@@ -102,7 +110,15 @@ class Source:
             column = len(self._positions.line(line)) + 1
         else:
             line, column = int(match[1]), int(match[2])
-        return Problem(Where(self.file, line, column), what, "", self._positions.line(line))
+        shown = self._positions.line(line)
+        return Problem(Where(self.file, line, column), what, _syntax_hint(shown), shown)
+
+
+def _syntax_hint(line: str) -> str:
+    if _HEADER_AND_MORE.match(line):
+        return "a header stands on a line of its own; what it holds begins on the next"
+    header = _UNQUOTED_HEADER.match(line)
+    return f'a tool header with "*" or "|" is quoted: [tools."{header[1]}"]' if header else ""
 
 
 def _word(source: str, column: int) -> int:

@@ -6,13 +6,20 @@ they are stripped of what does not print, cut, and quoted so that none can speak
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.grant.offer import place_of
+from mcpwrap.grant.parse import NO_FILE
 from mcpwrap.grant.render import path_text, rules_text
 from mcpwrap.operation import Denial, Need
-from mcpwrap.policy.bind import ABSENT, NOT_TEXT, REASONS
+from mcpwrap.policy.active import Bound
+from mcpwrap.policy.bind import ABSENT, LEADS_OUTSIDE, NOT_TEXT, OUTSIDE, REASONS
+from mcpwrap.policy.match import below
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mcpwrap.operation import Event
     from mcpwrap.policy.active import Unbound
     from mcpwrap.policy.compile import Policy
@@ -22,12 +29,29 @@ MAX_TEXT: Final = 200
 
 ADVICE: Final = "refused by mcpwrap, not an outage; do not retry; ask the user"
 
+NOTHING_BOUND: Final = Bound()
+
+_NAME_SERVICE: Final = ":53"
+
 _NOUNS: Final = {Need.READ: "fs_read", Need.WRITE: "fs_write", Need.EXEC: "exec"}
 _OFFERED: Final = frozenset(("no-grant", "not-in-view"))
 """Rules that say nobody granted it. All others are somebody's decision, which no paste should undo."""
 
 _NEVER_GRANTED: Final = ("/proc/", "/sys/", "/dev/", "/run/user/")
 """Kernel interfaces and agents' sockets are never put before a server, so no line can grant them."""
+
+MAX_ARGUMENTS: Final = 8
+"""Names of a call's arguments that are told."""
+
+_TEMPORARY: Final = re.compile(
+    r"(?P<own>.+?)(?:\.(?:\d+|(?=[A-Za-z_-]*\d)[0-9A-Za-z_-]{6,}))?\.(?:tmp|temp)(?:\.[0-9A-Za-z.-]+)?"
+)
+"""How writers name a new file before they put it in the place of `own`; whoever may write that, may do so."""
+_NAMELESS: Final = re.compile(r"tmp[0-9A-Za-z_]{6,}|\.?#.*|\.tmp.*")
+"""Temporary names that do not say what they are for."""
+
+_SPOKEN: Final = {"lookup": "look up"}
+"""Acts whose names are no verbs."""
 
 _MEANINGS: Final = {
     "no-grant": "no rule grants it",
@@ -37,6 +61,8 @@ _MEANINGS: Final = {
     "no-path": "it has no path of its own to decide on",
     "atomic-name": "a temporary name beside a granted file may only replace that file",
     "cache": "the cache is read-only once start-up has ended",
+    "no-network": "there is no network in this release",
+    "host-socket": "only sockets made inside the sandbox can be connected to",
     "directory-too-large": "the directory holds too much to be looked through before it moves",
 }
 
@@ -64,23 +90,50 @@ def shown(text: str) -> str:
     return "".join(out)
 
 
-def denial(event: Event, policy: Policy, tools: tuple[str, ...], *, startup: bool = False) -> Denial:
+def denial(
+    event: Event,
+    policy: Policy,
+    tools: tuple[str, ...],
+    *,
+    startup: bool = False,
+    bound: Bound = NOTHING_BOUND,
+    arguments: Collection[str] = (),
+) -> Denial:
     """Return the refused `event` as it is told. `tools`: those of the open windows, none between calls.
 
-    `startup`: it happened while the server started, so the line for the user goes there.
+    `startup`: it happened while the server started, so the line for the user goes there. `bound`,
+    `arguments`: what the arguments of the one open call granted, and their names.
     """
     operation, rule = event.operation, event.decision.rule
     act, name = shown(operation.act), shown(operation.object)
+    what = f'{_SPOKEN.get(act, act)} "{name}"'
     if rule in _OFFERED:
         # A private place that is not in the server's view at all is refused as private all the same.
         rule = policy.guarded(operation.object, write=operation.need is Need.WRITE) or rule
+    meaning = why = _meaning(rule)
+    if rule == "no-network" and name.endswith(_NAME_SERVICE):
+        meaning = why = f"a name look-up; {meaning}"
+    if rule in _OFFERED:
+        outside = next((each for each in bound.unbound if is_about(each, operation.object)), None)
+        if outside is not None:
+            meaning, why = REASONS[outside.reason], _argument(outside, policy)
+        else:
+            why = _ungranted(policy, operation.need, tools, bound, arguments) or meaning
+    elif rule not in _MEANINGS:
+        why = f"{meaning}: {rule}"
+    path = operation.object
+    if operation.need is Need.WRITE and operation.act != "write":
+        path = _lasting(path)
+    offer, place = _offer(policy, operation.need, path, rule, tools, startup=startup)
     return Denial(
         act=act,
         object=name,
         rule=rule,
         tools=tools,
-        sentence=_sentence(tools, f'{act} "{name}"', rule, _meaning(rule)),
-        offer=_offer(policy, operation.need, operation.object, rule, tools, startup=startup),
+        sentence=_sentence(tools, what, rule, meaning),
+        offer=offer,
+        place=place,
+        brief=f"{what} ({why})",
     )
 
 
@@ -93,19 +146,67 @@ def unbound_denial(unbound: Unbound, policy: Policy, tool: str) -> Denial:
     offered = "no-grant" if unbound.path and unbound.reason in REASONS else ""
     if offered and policy.guarded(unbound.path, write=unbound.need is Need.WRITE):
         offered = ""
+    offer, place = _offer(policy, unbound.need, unbound.path, offered, (tool,))
     return Denial(
         act="lookup",
         object=shown(value),
         rule=rule,
         tools=(tool,),
         sentence=_sentence((tool,), f"use {named}", rule, meaning),
-        offer=_offer(policy, unbound.need, unbound.path, offered, (tool,)),
+        offer=offer,
+        place=place,
+        brief=_argument(unbound, policy),
     )
 
 
 def is_told(unbound: Unbound) -> bool:
     """Whether a value that bound nothing is worth a word: an optional argument left out is not."""
     return unbound.reason not in (ABSENT, NOT_TEXT)
+
+
+def is_about(unbound: Unbound, path: str) -> bool:
+    """Whether `path` was refused because that value, which names it or what holds it, granted nothing."""
+    return (
+        bool(unbound.path)
+        and unbound.reason in REASONS
+        and (below(path, unbound.path) or _lasting(path) == unbound.path)
+    )
+
+
+def _argument(unbound: Unbound, policy: Policy) -> str:
+    """Return what is wrong with the argument, for the user."""
+    value = unbound.value or unbound.path
+    what = f'argument "{shown(unbound.argument)}"' + (f' = "{shown(value)}"' if value else "")
+    if unbound.reason in (OUTSIDE, LEADS_OUTSIDE):
+        rules = (rule for tool in policy.grant.tools for rule in tool.block.paths if rule.id == unbound.rule)
+        own = any(rule.arg is not None and rule.arg.within != policy.grant.within for rule in rules)
+        verb = "lies" if unbound.reason == OUTSIDE else "leads"
+        return f"{what} {verb} outside {'what its rule is limited to' if own else 'policy.within'}"
+    meaning = REASONS.get(unbound.reason)
+    return f"{what}: {meaning or f'{_meaning(unbound.reason)}: {unbound.reason}'}"
+
+
+def _ungranted(
+    policy: Policy, need: Need, tools: tuple[str, ...], bound: Bound, arguments: Collection[str]
+) -> str:
+    """Return what there is to say of why nothing grants it, for the user; empty if no rule just does."""
+    if tools and policy.grant.file != NO_FILE and not any(map(policy.tables_of, tools)):
+        return "no header of the grant names this tool"
+    absent = list(dict.fromkeys(each.argument for each in bound.unbound if each.reason == ABSENT))
+    if need not in (Need.READ, Need.WRITE) or bound.paths or not absent or len(absent) < len(bound.unbound):
+        return ""
+    named = ", ".join(f'"{shown(name)}"' for name in list(arguments)[:MAX_ARGUMENTS])
+    needed = ", ".join(f'"{shown(name)}"' for name in absent[:MAX_ARGUMENTS])
+    return f"its rule needs the argument {needed}; this call has: {named or 'none'}"
+
+
+def _lasting(path: str) -> str:
+    """Return what a new file is meant for: the file it will replace, or its directory; or itself."""
+    directory, _, name = path.rpartition("/")
+    match = _TEMPORARY.fullmatch(name)
+    if match is not None and match["own"] != ".":
+        return f"{directory}/{match['own']}"
+    return directory if _NAMELESS.fullmatch(name) else path
 
 
 def _sentence(tools: tuple[str, ...], what: str, rule: str, meaning: str) -> str:
@@ -127,20 +228,29 @@ def _meaning(rule: str) -> str:
 
 def _offer(
     policy: Policy, need: Need, path: str, rule: str, tools: tuple[str, ...], *, startup: bool = False
-) -> str:
-    """Return the TOML that would grant it in the table it belongs to, or empty where none may be offered."""
+) -> tuple[str, str]:
+    """Return the TOML that would grant it in the table it belongs to, and where that is in the file already.
+
+    Both are empty where nothing may be offered.
+    """
     noun = _NOUNS.get(need)
     if noun is None or not all(map(_writable_name, tools)) or path.startswith(_NEVER_GRANTED):
-        return ""
+        return "", ""
     text: str | None = None
     if need is Need.EXEC and rule == "writable":
         text = "any-writable"
     elif rule in _OFFERED and path.startswith("/") and len(path) > 1:
         text = path_text(path, policy.facts.home)
     if text is None or _too_wide(policy, path):
-        return ""
-    table = ("tools", "|".join(tools)) if tools else ("startup" if startup else "server",)
-    return rules_text({table: {noun: [text]}})
+        return "", ""
+    table = ("tools", _header(policy, tools)) if tools else ("startup" if startup else "server",)
+    return rules_text({table: {noun: [text]}}), place_of(policy.grant.lines, table, noun)
+
+
+def _header(policy: Policy, tools: tuple[str, ...]) -> str:
+    """Return the header for exactly `tools`, as the grant file writes it if it has it."""
+    same = (tool.header for tool in policy.grant.tools if set(tool.patterns) == set(tools))
+    return next(same, "|".join(tools))
 
 
 def _writable_name(tool: str) -> bool:

@@ -34,7 +34,7 @@ _OWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`text`: lines for people. `path`: the real path that was decided on. `offer`: TOML, or empty."""
+    """`text`: lines for people. `path`: the real path that was decided on. `offer`, `place`: as in a `Denial`."""
 
     allowed: bool
     rule: str
@@ -43,6 +43,7 @@ class Explanation:
     decision: Decision
     bound: Bound
     offer: str = ""
+    place: str = ""
 
 
 def why(
@@ -70,7 +71,7 @@ def why(
         for host in (True, False)
     )
     lines = []
-    offer = ""
+    offer = place = ""
     verb = {Need.READ: "read", Need.WRITE: "write", Need.EXEC: "execute", Need.CONNECT: "connect to"}[need]
     what = f'{shown(tool)}: {verb} "{shown(target.real)}"'
     if decision.allowed:
@@ -79,7 +80,7 @@ def why(
             lines.append(_MEANINGS[decision.rule])
     else:
         told = denial(Event(Operation(verb, need, target.real), decision), policy, (tool,))
-        offer = told.offer
+        offer, place = told.offer, told.place
         lines.append(f"{what}: refused by {told.rule}")
         lines.append(told.sentence)
         if own.allowed and own.rule in _OWN:
@@ -89,4 +90,5 @@ def why(
     for each in filter(is_told, bound.unbound):
         reason = REASONS.get(each.reason, each.reason)
         lines.append(f'argument {shown(each.argument)} = "{shown(each.value)}" binds nothing: {reason}')
-    return Explanation(decision.allowed, decision.rule, "\n".join(lines), target.real, decision, bound, offer)
+    text = "\n".join(lines)
+    return Explanation(decision.allowed, decision.rule, text, target.real, decision, bound, offer, place)

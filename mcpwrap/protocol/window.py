@@ -17,10 +17,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwrap.limits import RECORDS_PER_WINDOW
-from mcpwrap.operation import Denial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mcpwrap.operation import Denial
 
 
 class State(StrEnum):
@@ -181,4 +182,4 @@ class Call:
 
 def counted(denial: Denial, count: int) -> Denial:
     """Return the same denial with another count."""
-    return Denial(denial.act, denial.object, denial.rule, denial.tools, denial.sentence, denial.offer, count)
+    return denial._replace(times=count)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.operation import Decision, Denial, Event, Need, Operation
 from mcpwrap.policy.active import Active, ActiveWindow, Bound
-from mcpwrap.policy.reasons import denial, is_told, unbound_denial
+from mcpwrap.policy.reasons import denial, is_about, is_told, unbound_denial
 from mcpwrap.relay.hostview import named_object, resolve, strings
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ class Calls:
                 self._keep(denial(event, self._policy, (), startup=True))
             return
         tools = tuple(dict.fromkeys(filter(None, (self._active[id].tool for id in open_ids))))
-        refused = denial(event, self._policy, tools, startup=self._startup)
+        bound, arguments = Bound(), tuple[str, ...]()
+        if len(open_ids) == 1:
+            bound, arguments = self._bound[open_ids[0]], tuple(self._windows[open_ids[0]].arguments)
+        refused = denial(event, self._policy, tools, startup=self._startup, bound=bound, arguments=arguments)
         if open_ids:
             for id in open_ids:
                 if len(self._refused[id]) < REFUSED_REMEMBERED:
@@ -129,8 +132,15 @@ class Calls:
         if bound is None:
             return []
         tool = self._active[window.id].tool
-        found = [unbound_denial(each, self._policy, tool) for each in bound.unbound if is_told(each)]
-        told = {each.path for each in bound.unbound} | self._refused[window.id]
+        refused = self._refused[window.id]
+        values = {(each.argument, each.value): each for each in reversed(bound.unbound) if is_told(each)}
+        found = [
+            unbound_denial(each, self._policy, tool)
+            for each in reversed(values.values())
+            # Of what was refused by the kernel the model has read already, and of what it lies in.
+            if not any(is_about(each, path) for path in refused)
+        ]
+        told = {each.path for each in bound.unbound} | refused
         effective = self._effective()
         for text in strings(window.arguments):
             path = named_object(text, self._home, self._cwd)
@@ -141,7 +151,13 @@ class Calls:
             if decision is not None:
                 operation = Operation("lookup", Need.READ, path, text if text != path else "")
                 found.append(
-                    denial(Event(operation, decision, (window.id,)), self._policy, (tool,) if tool else ())
+                    denial(
+                        Event(operation, decision, (window.id,)),
+                        self._policy,
+                        (tool,) if tool else (),
+                        bound=bound,
+                        arguments=tuple(window.arguments),
+                    )
                 )
         for each in found:
             self._say(each)
@@ -149,7 +165,7 @@ class Calls:
 
     def reads(self, path: str) -> bool:
         """Tell whether the server may read the host's `path` now."""
-        return self._unreachable(os.path.realpath(path), self._effective()) is None
+        return self._unreachable(resolve(path).real, self._effective()) is None
 
     def _unreachable(self, path: str, effective: Effective) -> Decision | None:
         """Return the refusal of reading the host's object at the real `path`; None if it is reached."""

@@ -55,6 +55,7 @@ class Shutdown:
         self._since = 0.0
         self._signals: list[Step] = []
         self._input_closed = False
+        self._asked = ""
 
     @property
     def begun(self) -> bool:
@@ -64,6 +65,15 @@ class Shutdown:
     def hurried(self) -> bool:
         """Whether whoever ends the run will not wait much longer."""
         return self._phase in (_Phase.SIGNALLED, _Phase.KILLED, _Phase.GIVEN_UP)
+
+    @property
+    def overdue(self) -> str:
+        """What to say of a server that had to be killed because it did not leave in time; empty for any other."""
+        return (
+            f"the server did not end within {TERM_GRACE:g} s of {self._asked}; it was ended"
+            if self._asked and self._phase in (_Phase.KILLED, _Phase.GIVEN_UP)
+            else ""
+        )
 
     def client_eof(self, now: float) -> None:
         """The client closed our stdin."""
@@ -80,11 +90,13 @@ class Shutdown:
         step = Step.INTERRUPT if number == signal.SIGINT else Step.TERMINATE
         self._signals.append(step)
         if not self.hurried:
+            self._asked = "the signal"
             self._begin(_Phase.SIGNALLED, signal.Signals(number).name, now)
 
     def fail(self, reason: str, now: float) -> None:
         """The run cannot go on: the tree is ended at once."""
         if self._phase not in (_Phase.KILLED, _Phase.GIVEN_UP):
+            self._asked = ""
             self._begin(_Phase.SIGNALLED, reason, now - TERM_GRACE)
 
     def deadline(self, now: float) -> float | None:
@@ -119,6 +131,7 @@ class Shutdown:
             steps += self._close_input()
             if now >= self._since + (CALL_GRACE if working else EOF_GRACE):
                 self._phase = _Phase.SIGNALLED
+                self._asked = "SIGTERM"
                 self._since = now
                 steps.append(Step.TERMINATE)
         if self._phase is _Phase.SIGNALLED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.grant.offer import INDENT
 from mcpwrap.relay.imitation import Imitations
 from mcpwrap.relay.streams import Outbox
 
@@ -81,9 +82,14 @@ class ErrorOutput:
         self._put(self._imitations.passed(data if data.endswith(b"\n") else data + b"\n"))
 
     def say(self, text: str) -> None:
-        """Say one or more lines of our own, each begun with `mcpwrap: `."""
+        """Say one or more lines of our own, each begun with `mcpwrap: ` but for the indented ones, to be pasted.
+
+        The last line must not be one of those: what follows is the server's, and would be pasted with it.
+        """
         self._end_line()
-        lines = "".join(f"mcpwrap: {line}\n" for line in text.splitlines())
+        lines = "".join(
+            f"{line}\n" if line.startswith(INDENT) else f"mcpwrap: {line}\n" for line in text.splitlines()
+        )
         self._put(lines.encode("utf-8", "backslashreplace"))
 
     def finish(self) -> None:

@@ -1,12 +1,12 @@
-"""What the user is told of refusals, on stderr: one line each, and all of it if the server dies early."""
+"""What the user is told of refusals, on stderr: each once with the lines to paste, all if the server dies early."""
 
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.grant.offer import additions, first_file, gathered, indented
 from mcpwrap.grant.render import path_text, printable, rules_text
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 TOLD_LINES: Final = 100
 """Different refusals that get a line of their own in one run; all of them are in the audit."""
+LINES_TOGETHER: Final = 20
+"""Offers repeated with a new one so that all together are a valid file: more than that nobody reads again."""
 EARLY_REFUSALS: Final = 100
 """Refusals before the first answer that are kept to be told if the server dies."""
 QUOTED_LINES: Final = 8
@@ -24,21 +26,26 @@ RESTART: Final = "restart the server in your client"
 
 
 class Refusals:
-    """Tells each different refusal once. `path`: the grant file, or where one would be."""
+    """Tells each different refusal once. `path`: the grant file, or where one would be.
 
-    def __init__(self, output: ErrorOutput, path: str, *, exists: bool) -> None:
+    `keeps`: the TOML of what is in force without a grant file, which goes when there is one.
+    """
+
+    def __init__(self, output: ErrorOutput, path: str, *, exists: bool, keeps: str = "") -> None:
         self._output = output
         self._path = path
         self._told: set[tuple[str, ...]] = set()
-        self._offers: list[str] = []
+        self._offers: list[tuple[str, str]] = []
+        self._shown: list[tuple[str, str]] = []
         self._unanswerable: list[Denial] = []
         self._stamp = _stamp(path) if exists else None
         self._exists = exists
+        self._keeps = keeps
 
     def say(self, denial: Denial) -> None:
         """Tell of one refusal, unless the same was told before."""
         self._changed()
-        key = (denial.act, denial.object, denial.rule, *denial.tools)
+        key = (denial.act, denial.object, denial.rule, denial.brief, *denial.tools)
         if key in self._told or len(self._told) > TOLD_LINES:
             return
         self._told.add(key)
@@ -53,7 +60,7 @@ class Refusals:
     def keep(self, denial: Denial) -> None:
         """Remember what would allow it, in case the server dies early."""
         if denial.offer and len(self._offers) < EARLY_REFUSALS:
-            self._offers.append(denial.offer)
+            self._offers.append((denial.offer, denial.place))
 
     def early_death(
         self,
@@ -61,12 +68,12 @@ class Refusals:
         home: str,
         named: Iterable[str],
         readable: Callable[[str], bool],
-        default: Mapping[str, Sequence[str]],
+        place: str = "",
     ) -> str:
         """Return what to say of a server that ended before its first answer, as text with TOML to paste.
 
-        `named`: the paths its command line names; `readable` tells which of them it may read. `default`:
-        the nouns of `[server]` that were in force without a grant file, and go when there is one.
+        `named`: the paths its command line names; `readable` tells which of them it may read;
+        `place` is where what `[server]` may read is in the grant file.
         """
         lines = [f"{command} ended before it answered anything"]
         tail = self._output.tail.lines()[-QUOTED_LINES:]
@@ -76,34 +83,42 @@ class Refusals:
         lines += [f"its command names {printable(path)}, which it may not read" for path in ungranted]
         lines += [f"it was refused: {what(denial)}" for denial in self._unanswerable]
         missing = {"fs_read": [text for path in ungranted if (text := path_text(path, home)) is not None]}
-        tables = merged([rules_text({("server",): missing}), *self._offers])
-        if tables and self._exists:
-            lines += [
-                f"if it needs what it was refused, add this to {printable(self._path)}, to the tables that"
-            ]
-            lines += [
-                "are there already where there are such:",
-                "",
-                *tables.splitlines(),
-                "",
-                f"and {RESTART}",
-            ]
-        elif tables:
-            tables = merged([rules_text({("server",): default}), tables])
-            lines += [f"if it needs what it was refused, put this into {printable(self._path)}:", ""]
-            lines += ["schema = 1", "", *tables.splitlines(), "", f"and {RESTART}"]
+        offers = [(rules_text({("server",): missing}), place), *self._offers]
+        added = additions(offers)
+        path = printable(self._path)
+        if added and not self._exists:
+            lines.append(f"if it needs what it was refused, write {path}:")
+            lines += indented(first_file(self._keeps, (offer for offer, _ in offers)))
+        for there, text in added if self._exists else ():
+            into = f"{printable(there)} of {path}" if there else path
+            lines += [f"if it needs what it was refused, add to {into}:", *indented(text)]
+        if added:
+            lines.append(f"and {RESTART}")
         return "\n".join(lines)
 
     def _remedy(self, denial: Denial) -> str:
+        """Return what to add where: with the lines shown before for the same table, so that they stay valid TOML."""
         if not denial.offer:
             return ""
-        return (
-            f"; to allow it put  {' '.join(denial.offer.split())}  into {printable(self._path)} and {RESTART}"
-        )
+        offer, path = (denial.offer, denial.place), printable(self._path)
+        table = denial.offer.partition("\n")[0]
+        before = [each for each in self._shown if not self._exists or each[0].startswith(table + "\n")]
+        after = [*before, offer]
+        if before and gathered(text for text, _ in before) == gathered(text for text, _ in after):
+            return "; what is to be added for the one before allows it, too"
+        if len(before) >= LINES_TOGETHER:
+            return "; `mcpwrap audit` prints what would allow it"
+        self._shown.append(offer)
+        if not self._exists:
+            lines = indented(first_file(self._keeps, (text for text, _ in after)))
+            return "\n".join(
+                [f"; to allow it write {path}, the first grant of this server:", *lines, f"and {RESTART}"]
+            )
+        text = dict(additions(after)).get(denial.place, "")
+        into = f"{printable(denial.place)} of {path}" if denial.place else path
+        return "\n".join([f"; to allow it add to {into}:", *indented(text), f"and {RESTART}"])
 
     def _changed(self) -> None:
-        if not self._exists:
-            return
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
@@ -114,24 +129,8 @@ def what(denial: Denial) -> str:
     """Return the refusal in a few words; all names in it are escaped already."""
     count = f" ({denial.times} times)" if denial.times > 1 else ""
     tools = ", ".join(map(printable, denial.tools))
-    return f'{tools + ": " if tools else ""}{denial.act} "{denial.object}" (rule {denial.rule}){count}'
-
-
-def merged(offers: Iterable[str]) -> str:
-    """Return the TOML of all `offers` as one: each table once, each line once."""
-    tables: dict[tuple[str, ...], dict[str, list[str]]] = {}
-    for offer in offers:
-        for table, content in tomllib.loads(offer).items():
-            parts = (
-                {(table, name): inner for name, inner in content.items()}
-                if table == "tools"
-                else {(table,): content}
-            )
-            for key, nouns in parts.items():
-                for noun, texts in nouns.items():
-                    known = tables.setdefault(key, {}).setdefault(noun, [])
-                    known += [text for text in texts if text not in known]
-    return rules_text(tables)
+    said = denial.brief or f'{denial.act} "{denial.object}" (rule {denial.rule})'
+    return f"{tools + ': ' if tools else ''}{said}{count}"
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:

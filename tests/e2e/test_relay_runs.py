@@ -231,8 +231,9 @@ def test_a_server_that_dies_at_start_says_what_its_grant_file_lacks() -> None:
     file.write_text('schema = 1\n[server]\nprofile = ["python"]\n')
     said = run(place, "--grant", str(file), "--", *server).stderr.decode()
     assert f"its command names {data}/needed, which it may not read" in said
-    offered = tomllib.loads(pasted(said))
-    assert f"{data}/needed" in offered["server"]["fs_read"]
+    assert f"add to [server] (line 2) of {file}:" in said
+    offered = said.partition(f"of {file}:\n")[2].partition("mcpwrap: ")[0]
+    assert f"{data}/needed" in tomllib.loads(offered)["fs_read"]
 
 
 def test_a_call_reads_its_own_file_and_no_other_tools_file() -> None:
