@@ -23,6 +23,7 @@ from tests.e2e.victim import SECRET, Victim
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 
 WITHOUT = Path(__file__).resolve().parents[1] / "victims" / "without.py"
+MEMORY_LIMIT = 256 << 20
 NOT_GRANTED = "/etc/hostname"
 Act = Callable[[Victim], bool]
 """Tries to do harm, and tells whether it did."""
@@ -135,6 +136,13 @@ def forks_without_end(victim: Victim) -> bool:
     return int(text(victim.act("nothing", "bomb_forks", limit=700)).split()[0]) > 512
 
 
+def holds_more_memory_than_its_limit(victim: Victim) -> bool:
+    try:
+        return not failed(victim.act("nothing", "hold_shared_memory", size=4 * MEMORY_LIMIT, seconds=3))
+    except SessionEnded:
+        return False
+
+
 def outlives_the_launcher(victim: Victim) -> bool:
     victim.act("nothing", "stay")
     victim.act("nothing", "leave_daemon")
@@ -150,7 +158,8 @@ def run(layers: str, act: Act) -> bool:
     launcher = [sys.executable, "-I", "-B", str(WITHOUT), layers]
     name = f"layer-{layers or 'all'}-{act.__name__}".replace(" ", "-").replace(",", "+")
     setup = "echo SECRET-B > home/.netrc; echo x > home/.profile"
-    with Victim(name, launcher=launcher, setup=setup) as victim:
+    options = ["--limit-memory", str(MEMORY_LIMIT)] if act is holds_more_memory_than_its_limit else []
+    with Victim(name, launcher=launcher, options=options, setup=setup) as victim:
         return act(victim)
 
 
@@ -169,6 +178,7 @@ SEEN = [
     ("system calls", makes_a_keyring),
     ("network", connects_to_the_host),
     ("limits", forks_without_end),
+    ("memory", holds_more_memory_than_its_limit),
     ("life", outlives_the_launcher),
     ("exec gate,landlock", runs_a_program_nobody_granted),
     ("exec gate,landlock,noexec", runs_a_program_it_wrote),
@@ -199,3 +209,9 @@ def test_without_a_layer_an_act_that_was_refused_does_its_harm(layers: str, act:
 )
 def test_where_two_layers_hold_the_same_one_is_enough(layers: str, act: Act) -> None:
     assert not run(layers, act)
+
+
+def test_without_a_pid_namespace_of_its_own_nothing_starts() -> None:
+    # Its procfs is the kernel's proof: who has none may mount none.
+    with pytest.raises(SessionEnded, match="procfs"):
+        run("processes", reads_a_second_file)

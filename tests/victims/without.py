@@ -153,6 +153,18 @@ def limits():
     child.process.set_limits = nothing
 
 
+def memory():
+    """Nobody looks how much memory the tree holds."""
+    from mcpwrap.sandbox.memory import Watcher
+
+    Watcher.check = nothing
+
+
+def processes():
+    """The host's processes."""
+    namespaces.FLAGS &= ~process.CLONE_NEWPID
+
+
 def life():
     """Nobody watches whether the relay lives."""
     import os
@@ -205,6 +217,8 @@ LAYERS = {
     "landlock": landlock_floor,
     "noexec": noexec,
     "limits": limits,
+    "memory": memory,
+    "processes": processes,
     "life": life,
 }
 
