@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Overlap = Literal["auto", "serialize", "union"]
+OnDenial = Literal["annotate", "error"]
+UnknownTools = Literal["refuse", "allow"]
+ServerNames = Literal["match", "any"]
+InstallWrite = Literal["", "copy"]
+
+HostKind = Literal["name", "suffix", "network", "localhost", "any", "arg"]
+Transport = Literal["tcp", "udp"]
+
+ANY_PORT = (0, 65_535)
+"""The ports of `host:*` and of `any`."""
+
+WINDOW_LIMIT = 600.0
+"""Seconds a call keeps its grant if the file says nothing: ten minutes outlast any client that was tried."""
 
 ANY_WRITABLE = "any-writable"
 """The `exec` rule that gives up the exec gate: what the server wrote may be executed."""
@@ -87,20 +100,97 @@ class ExecRule(NamedTuple):
         return "/" not in self.program and self.program != ANY_WRITABLE
 
 
+class ArgHost(NamedTuple):
+    """A host taken from the arguments of the call, a name or a URL. `steps` as in `ArgPath`.
+
+    `within`: patterns that limit it, each a canonical name or `*.` and one; empty if nothing does.
+    """
+
+    steps: tuple[str, ...]
+    within: tuple[str, ...]
+
+
+class HostRule(NamedTuple):
+    """One entry of `net`.
+
+    `host` by `kind`: `name` a lower-case A-label name without a trailing dot; `suffix` that with a dot
+    before it (`.example.org`: every name below, not itself); `network` a CIDR in canonical text
+    (`10.0.0.0/8`, `192.0.2.1/32`, `2001:db8::1/128`); `localhost`, `any` and `arg` empty. `localhost` stands
+    for 127.0.0.0/8 and ::1 as well. `ports`: first and last. `arg`: of kind `arg` only.
+    """
+
+    id: str
+    text: str
+    where: Where
+    kind: HostKind
+    host: str
+    ports: tuple[int, int]
+    protocol: Transport
+    arg: ArgHost | None = None
+
+
+class UnixRule(NamedTuple):
+    """One entry of `unix`: the absolute, normalized `path` of a socket that may be connected to."""
+
+    id: str
+    text: str
+    where: Where
+    path: str
+
+
+class ListenRule(NamedTuple):
+    """One entry of `listen`: the server's TCP `port` is reached on the host's loopback, or `everywhere`."""
+
+    id: str
+    text: str
+    where: Where
+    port: int
+    everywhere: bool
+
+
+class ArgRule(NamedTuple):
+    """One `args.NAME` condition, which a call must meet to be forwarded.
+
+    `steps` as in `ArgPath`; `("*",)` stands for every top-level name no other rule of the table names.
+    `pattern` is RE2 and must match the whole string. `type` is one of `conditions.TYPES`. None: not asked for.
+    `max_length` counts characters of a string, items of an array, names of an object.
+    """
+
+    id: str
+    where: Where
+    steps: tuple[str, ...]
+    pattern: str | None = None
+    enum: tuple[object, ...] | None = None
+    type: str | None = None
+    min: float | None = None
+    max: float | None = None
+    max_length: int | None = None
+    required: bool = False
+    forbid: bool = False
+
+
 class Block(NamedTuple):
     """The rules of one table, in file order, profiles first."""
 
     paths: tuple[PathRule, ...] = ()
     execs: tuple[ExecRule, ...] = ()
+    hosts: tuple[HostRule, ...] = ()
+    sockets: tuple[UnixRule, ...] = ()
+    listens: tuple[ListenRule, ...] = ()
 
 
 class ToolGrant(NamedTuple):
-    """A `[tools.…]` table. `header` as written (the key, unquoted), `patterns` its alternatives."""
+    """A `[tools.…]` table. `header` as written (the key, unquoted), `patterns` its alternatives.
+
+    `pin`: `sha256:` and the canonical digest the tool's description must have, None if it may change.
+    """
 
     header: str
     patterns: tuple[str, ...]
     inherit: bool
     block: Block
+    args: tuple[ArgRule, ...] = ()
+    pin: str | None = None
 
 
 class Grant(NamedTuple):
@@ -110,6 +200,9 @@ class Grant(NamedTuple):
     `command`: the beginning the command must have, None if the file names none.
     `env`: names passed on; `set`: values for the server's environment, expanded.
     `lines`: where the tables of the file and the arrays in them begin: ("tools", header, noun) → line.
+    `resources`, `prompts`: in force while a resource is read, a prompt fetched. `window_limit`: seconds.
+    `sni`: whether the name in a TLS ClientHello on 443 must be that of the host. `nested_sandbox`: user
+    namespaces may be made inside. `install_write`: "copy" gives the server a writable copy of its installation.
     """
 
     file: str
@@ -125,6 +218,14 @@ class Grant(NamedTuple):
     overlap: Overlap
     tools: tuple[ToolGrant, ...]
     lines: Mapping[tuple[str, ...], int] = {}
+    resources: Block = Block()
+    prompts: Block = Block()
+    unknown_tools: UnknownTools = "refuse"
+    window_limit: float = WINDOW_LIMIT
+    on_denial: OnDenial = "annotate"
+    sni: ServerNames = "match"
+    nested_sandbox: bool = False
+    install_write: InstallWrite = ""
 
     @property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpwrap.grant.contradiction import contradictions
 from mcpwrap.grant.document import Document, read
 from mcpwrap.grant.gitconfig import named_files
-from mcpwrap.grant.grant import Block, Grant, PathRule, Where
+from mcpwrap.grant.grant import Grant, PathRule, Where
 from mcpwrap.grant.paths import Variables, normalize, provided, too_wide
 from mcpwrap.grant.problem import BadGrant
 from mcpwrap.grant.profile import Profile, collect, merge
@@ -83,7 +83,7 @@ def default_grant(
         )
         for index, path in enumerate(named_paths)
     )
-    return grant._replace(server=Block((*grant.server.paths, *rules), grant.server.execs))
+    return grant._replace(server=grant.server._replace(paths=(*grant.server.paths, *rules)))
 
 
 def _grant(
@@ -98,7 +98,7 @@ def _grant(
     names = tuple(profile.name for profile in profiles)
     server = merged.server
     if GIT in names and read_text is not None:
-        server = Block((*server.paths, *_git_includes(variables, read_text)), server.execs)
+        server = server._replace(paths=(*server.paths, *_git_includes(variables, read_text)))
     return Grant(
         file=file,
         texts=(text, *(f"{profile.name}\0{profile.text}" for profile in profiles)),
