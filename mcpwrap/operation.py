@@ -23,8 +23,9 @@ class Operation(NamedTuple):
     """One act of the server's process tree, as the kernel saw it.
 
     `act` is the plain verb ("read", "write", "create", "rename", "link", "unlink", "mkdir",
-    "chmod", "exec", "connect", "lookup", ...); `object` the real path (or socket name) it
-    was aimed at; `written` the path as the server spelled it, if that differs.
+    "chmod", "exec", "connect", "send", "bind", "listen", "lookup", ...); `object` the real path (or
+    socket name) it was aimed at; `written` the path as the server spelled it, if that differs. Of the
+    network, with need CONNECT, `object` is "host:port", "[v6]:port" or "udp://host:port", and of a lookup the name.
     """
 
     act: str

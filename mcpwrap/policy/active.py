@@ -1,4 +1,4 @@
-"""What one run's calls have opened: windows with the paths their arguments bound.
+"""What one run's calls have opened: windows with the paths and hosts their arguments bound.
 
 These are the only parts of a policy that change while the server runs; they travel from the relay to
 the broker through the page. Named tuples, here and in all modules every run imports: making a frozen
@@ -25,6 +25,9 @@ BoundKind = Literal["file", "tree", "create", "exact"]
   user wrote that name, so a write-protected one may be written.
 """
 
+Area = Literal["tools", "resources", "prompts"]
+"""Which tables of the grant are in force during a window: those of its tool, or `[resources]`, `[prompts]`."""
+
 
 class Resolved(NamedTuple):
     """The object a path finally leads to: `real` is absolute, also for a missing one."""
@@ -49,11 +52,25 @@ class BoundPath(NamedTuple):
     root: str = ""
 
 
+class BoundHost(NamedTuple):
+    """One host an argument granted, by TCP.
+
+    `host` is a canonical name (lower case, A-labels, no trailing dot) or, if `literal`, the canonical text of
+    a public address. `ports` are those that are granted, ascending.
+    """
+
+    host: str
+    ports: tuple[int, ...]
+    rule: str
+    literal: bool = False
+
+
 class Unbound(NamedTuple):
     """An argument value that granted nothing.
 
     `argument` is its name (`path`, `items[]`), `value` as the client wrote it, `path` where it
-    leads if it is a path at all, `reason` one of `bind.REASONS`, or the id of the private rule it met.
+    leads if it is a path at all (or, for CONNECT, the host it names), `reason` one of `bind.REASONS`, or the
+    id of the private rule it met.
     """
 
     need: Need
@@ -69,14 +86,17 @@ class Bound(NamedTuple):
 
     paths: tuple[BoundPath, ...] = ()
     unbound: tuple[Unbound, ...] = ()
+    hosts: tuple[BoundHost, ...] = ()
 
 
 class ActiveWindow(NamedTuple):
-    """One open call window."""
+    """One open call window; `tool` is empty in the areas `resources` and `prompts`."""
 
     id: str
     tool: str
     bound: tuple[BoundPath, ...] = ()
+    hosts: tuple[BoundHost, ...] = ()
+    area: Area = "tools"
 
 
 class Active(NamedTuple):

@@ -20,7 +20,7 @@ from binascii import crc32
 from typing import Final
 
 from mcpwrap.operation import Need
-from mcpwrap.policy.active import Active, ActiveWindow, BoundPath
+from mcpwrap.policy.active import Active, ActiveWindow, BoundHost, BoundPath
 
 SIZE: Final = 4 * 1024 * 1024
 """Bytes of the page: three times the largest record. Memory is used only as far as records reach."""
@@ -54,6 +54,8 @@ def encode(active: Active) -> bytes:
                 [path.need.value, path.path, path.kind, path.rule, int(path.siblings), path.root]
                 for path in window.bound
             ],
+            [[host.host, host.ports, host.rule, int(host.literal)] for host in window.hosts],
+            window.area,
         ]
         for window in active.windows
     ]
@@ -74,8 +76,12 @@ def decode(data: bytes) -> Active:
                     BoundPath(Need(need), path, kind, rule, bool(siblings), root)
                     for need, path, kind, rule, siblings, root in bound
                 ),
+                tuple(
+                    BoundHost(host, tuple(ports), rule, bool(literal)) for host, ports, rule, literal in hosts
+                ),
+                area,
             )
-            for window_id, tool, bound in windows
+            for window_id, tool, bound, hosts, area in windows
         ),
     )
 

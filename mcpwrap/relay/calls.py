@@ -74,7 +74,7 @@ class Calls:
         except OSError as error:
             return f"its audit record cannot be written: {error.strerror}"
         self._windows[window.id] = window
-        self._active[window.id] = ActiveWindow(window.id, tool, bound.paths)
+        self._active[window.id] = ActiveWindow(window.id, tool, bound.paths, bound.hosts)
         self._bound[window.id] = bound
         self._refused[window.id] = set()
         try:

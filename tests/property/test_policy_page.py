@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcpwrap.operation import Need
 from mcpwrap.policy import page
-from mcpwrap.policy.active import Active, ActiveWindow, BoundPath
+from mcpwrap.policy.active import Active, ActiveWindow, BoundHost, BoundPath
 from mcpwrap.policy.page import PageReader, PageWriter, TornPage, decode, encode
 
 NAMES = st.text(st.characters(exclude_categories=()), max_size=30)
@@ -24,7 +24,21 @@ BOUND = st.builds(
     st.booleans(),
     NAMES,
 )
-WINDOWS = st.lists(st.builds(ActiveWindow, NAMES, NAMES, st.lists(BOUND, max_size=4).map(tuple)), max_size=4)
+HOSTS = st.builds(
+    BoundHost, NAMES, st.lists(st.integers(0, 65535), max_size=3).map(tuple), NAMES, st.booleans()
+)
+AREAS = st.sampled_from(["tools", "resources", "prompts"])
+WINDOWS = st.lists(
+    st.builds(
+        ActiveWindow,
+        NAMES,
+        NAMES,
+        st.lists(BOUND, max_size=4).map(tuple),
+        st.lists(HOSTS, max_size=4).map(tuple),
+        AREAS,
+    ),
+    max_size=4,
+)
 ACTIVE = st.builds(Active, st.integers(1, 2**32 - 1), st.booleans(), WINDOWS.map(tuple))
 
 
