@@ -71,7 +71,7 @@ def test_nothing_is_lost_and_no_line_begins_as_ours(pieces: list[bytes]) -> None
     out = shown(*pieces)
     assert out.replace(MARK, b"") == b"".join(pieces)
     for line in re.split(rb"[\r\n]", out):
-        visible = re.sub(rb"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x20]", b"", line)
+        visible = re.sub(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-Z\\`-~]|[\x00-\x20]", b"", line)
         assert not visible.startswith(b"mcpwrap:")
 
 
