@@ -96,7 +96,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "seccomp": seccomp_listener,
     "user": ordinary_user,
     "hatchling": hatchling,
-    **{name: command(name) for name in ("bwrap", "gcc", "git", "node", "npm", "rg", "strace")},
+    **{name: command(name) for name in ("bwrap", "gcc", "git", "node", "npm", "openssl", "rg", "strace")},
 }
 
 
