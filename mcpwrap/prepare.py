@@ -6,7 +6,6 @@ Everything here runs before the server starts, so it imports as little as it can
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -22,6 +21,7 @@ from mcpwrap.hostfacts import facts_of, kind_of
 from mcpwrap.policy.compile import compile as compile_policy
 from mcpwrap.policy.doubts import missing_directories, unresolved
 from mcpwrap.policy.places import private_places, protected_places
+from mcpwrap.sandbox import identity
 from mcpwrap.sandbox.environment import CERTIFICATES, SAFE, choose, start_environment
 from mcpwrap.sandbox.installation import Installation, installation
 
@@ -69,7 +69,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     taken, `CommandNotFound` (127), `CannotConfine` (126), and `Error` where no command is named.
     """
     ours = dict(os.environ if environ is None else environ)
-    passwd_home = _passwd_home()
+    passwd_home = identity.passwd_home()
     home = (
         os.path.normpath(ours["HOME"])
         if ours.get("HOME", "").startswith("/")
@@ -192,10 +192,3 @@ def _own_values(given: Mapping[str, str]) -> list[str]:
         for name, value in given.items()
         if name not in SAFE and name not in CERTIFICATES and not name.startswith(_OF_EVERY_PROGRAM)
     ]
-
-
-def _passwd_home() -> str:
-    try:
-        return os.path.normpath(pwd.getpwuid(os.geteuid()).pw_dir)
-    except KeyError:
-        return ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.policy.page import SIZE
 from mcpwrap.prepare import prepare
-from mcpwrap.sandbox import stem
+from mcpwrap.sandbox import identity, stem
 from mcpwrap.sandbox.plan import Limits, plan
 from mcpwrap.sandbox.plan import Options as PlanOptions
 
@@ -35,7 +35,9 @@ def run(options: Options) -> int:
     activity = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[:8]
     limits = _limits(options)
     child = stem.start(
-        plan(policy.floor, prepared.facts, PlanOptions(prepared.installation.program, limits)),
+        plan(
+            policy.floor, prepared.facts, PlanOptions(prepared.installation.program, limits, identity.users())
+        ),
         policy,
         page,
         activity,

@@ -27,5 +27,7 @@ def run(argv: list[str]) -> int:
             "have put other code into it",
             "start the installed command `mcpwrap`, or `python -I -m mcpwrap`",
         )
-    identity.settle(os.environ)
+    told = identity.settle(os.environ, [parsed.options.grant] if parsed.options.grant else [])
+    if told:
+        print(f"mcpwrap: {told}", file=sys.stderr)
     return run_server(parsed.options)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwrap.errors import Error
 from mcpwrap.sandbox import system
+from mcpwrap.sandbox.identity import passwd_home
 from mcpwrap.sandbox.interpreters import family
 from mcpwrap.sandbox.launch import Launch, executable, head, launch
 from mcpwrap.sandbox.named import named_paths
@@ -73,7 +74,7 @@ def installation(
     """
     readable = system.readable()
     start = _landing(launch(command, environ, cwd), readable, environ, cwd)
-    bounds = Bounds(environ.get("HOME", ""), _passwd_home(), cwd)
+    bounds = Bounds(environ.get("HOME", ""), passwd_home(), cwd)
     roots = _roots(start, bounds)
     files = list(start.files)
     if TRAMPOLINE.match(head(start.files[0])):
@@ -103,7 +104,7 @@ def program_roots(program: str, environ: Mapping[str, str], cwd: str) -> tuple[s
         start = launch([program], environ, cwd)
     except Error:
         return ()
-    bounds = Bounds(environ.get("HOME", ""), _passwd_home(), cwd)
+    bounds = Bounds(environ.get("HOME", ""), passwd_home(), cwd)
     return _pruned(_roots(start, bounds), system.readable())
 
 
@@ -169,16 +170,6 @@ def _name(start: Launch, python: str, user: str) -> str:
         return f"file/{file_name(f'{start.files[0]}/{start.module}')}"
     # Not the real path: one busybox is many programs.
     return f"file/{file_name(canonical(start.script or start.files[0]))}"
-
-
-def _passwd_home() -> str:
-    """Return the home of this user in the user database, whatever HOME says."""
-    import pwd  # a C extension, and only this needs it
-
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_dir
-    except KeyError:
-        return ""
 
 
 def _pruned(roots: Sequence[str], readable: tuple[str, ...]) -> tuple[str, ...]:

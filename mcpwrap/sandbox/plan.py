@@ -30,6 +30,8 @@ PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus")
 RESOLVER = "/etc/resolv.conf"
 """The host's would name servers that cannot be reached, and programs would wait for them."""
 
+USERS = "/etc/passwd"
+
 UNMOUNTABLE = ("/proc", "/sys", "/dev", "/run/user")
 """Never bound, whoever names them: kernel interfaces and agents' sockets."""
 
@@ -57,10 +59,12 @@ class Options(NamedTuple):
     """What the plan needs besides floor and facts.
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
+    `users` is what the server finds in /etc/passwd; empty: the host's.
     """
 
     program: str
     limits: Limits = Limits()
+    users: bytes = b""
     look: Callable[[str], Entry] = look
 
 
@@ -136,6 +140,8 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     for path in floor.covers:
         draft.cover(path)
     draft.add(File(RESOLVER, b"# mcpwrap: this server has no name server\n"))
+    if options.users:
+        draft.add(File(draft.place(USERS), options.users))
 
     access |= {Access(path, "private"): None for path in ("/tmp", "/dev/shm")}
     access |= {Access(f"/dev/{name}", "device"): None for name in DEVICES}

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -74,34 +73,6 @@ except CannotConfine as refused:
 os.open("/proc/self/mem", os.O_RDONLY)
 print(json.dumps([os.getresuid(), os.getresgid(), os.getgroups(), os.environ["HOME"]]))
 """
-
-
-def _settle(cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    code = SETTLE.format(project=str(PROJECT))
-    command = [sys.executable, "-I", "-c", code]
-    return subprocess.run(command, cwd=cwd, capture_output=True, timeout=SECONDS, check=False)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it gives root up")
-def test_root_becomes_the_owner_of_the_working_directory() -> None:
-    import pwd
-
-    user = next(
-        (each for each in pwd.getpwall() if each.pw_uid >= 1000 and each.pw_gid and each.pw_uid < 60000), None
-    )
-    if user is None:
-        pytest.skip("no ordinary user on this machine")
-    with place() as here:
-        os.chown(here.home, user.pw_uid, user.pw_gid)
-        found = json.loads(_settle(here.home).stdout)
-    assert found == [[user.pw_uid] * 3, [user.pw_gid] * 3, [], user.pw_dir]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_root_in_a_directory_of_roots_is_refused() -> None:
-    done = _settle(Path("/"))
-    assert done.returncode
-    assert b"no server is ever run as root" in done.stderr
 
 
 def test_an_ordinary_user_stays_who_he_is(here: Place) -> None:
