@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Overlap = Literal["auto", "serialize", "union"]
 OnDenial = Literal["annotate", "error"]
@@ -177,6 +177,12 @@ class Block(NamedTuple):
     hosts: tuple[HostRule, ...] = ()
     sockets: tuple[UnixRule, ...] = ()
     listens: tuple[ListenRule, ...] = ()
+
+
+def joined(blocks: Iterable[Block]) -> Block:
+    """Return the rules of all `blocks` as one, in order."""
+    blocks = tuple(blocks)
+    return Block(*(tuple(rule for rules in column for rule in rules) for column in zip(*blocks, strict=True)))
 
 
 class ToolGrant(NamedTuple):

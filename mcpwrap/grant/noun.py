@@ -15,6 +15,8 @@ class Table(StrEnum):
     STARTUP = "[startup]"
     POLICY = "[policy]"
     TOOL = "[tools.…]"
+    RESOURCES = "[resources]"
+    PROMPTS = "[prompts]"
 
 
 class Grammar(StrEnum):
@@ -31,23 +33,20 @@ class Grammar(StrEnum):
     VALUES = "a table of strings"
     BOOLEAN = "true or false"
     CHOICE = "one of its words"
-    LATER = "not read yet"
+    HOSTS = "an array of hosts"
+    SOCKETS = "an array of socket paths"
+    PORTS = "an array of ports"
+    CONDITIONS = "a table of conditions"
+    DIGEST = "a digest"
+    DURATION = "a duration"
 
 
 class Noun(NamedTuple):
-    """One word of the file. `way` is empty if it is held, else what to do instead in this release.
-
-    `example` is a whole valid line (or header) where the noun is held.
-    """
+    """One word of the file. `example` is a whole valid line, or header."""
 
     name: str
     grammar: Grammar
     tables: tuple[Table, ...]
     help: str
-    example: str = ""
+    example: str
     choices: tuple[str, ...] = ()
-    way: str = ""
-
-    @property
-    def held(self) -> bool:
-        return not self.way

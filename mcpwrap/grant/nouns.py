@@ -1,17 +1,13 @@
-"""The table of everything a grant file may say: grammar, place, meaning, and whether it is held yet.
-
-A noun that is not held in this release is known, so that its line is refused for what it is
-instead of as a misspelling; it is never ignored.
-"""
+"""The table of everything a grant file may say: grammar, place, meaning, and an example."""
 
 from __future__ import annotations
 
 from mcpwrap.grant.noun import Grammar, Noun, Table
 
-_RULES = (Table.SERVER, Table.STARTUP, Table.TOOL)
+_RULES = (Table.SERVER, Table.STARTUP, Table.TOOL, Table.RESOURCES, Table.PROMPTS)
 _RULES_AND_QUIET = (*_RULES, Table.QUIET)
 
-_HELD: tuple[Noun, ...] = (
+NOUNS: tuple[Noun, ...] = (
     Noun(
         "schema",
         Grammar.VERSION,
@@ -49,6 +45,20 @@ _HELD: tuple[Noun, ...] = (
         '[tools."read_*|list_*"]',
     ),
     Noun(
+        "resources",
+        Grammar.TABLE,
+        (Table.FILE,),
+        "In force only while the client lists or reads resources.",
+        "[resources]",
+    ),
+    Noun(
+        "prompts",
+        Grammar.TABLE,
+        (Table.FILE,),
+        "In force only while the client lists or fetches prompts, or completes an argument.",
+        "[prompts]",
+    ),
+    Noun(
         "command",
         Grammar.WORDS,
         (Table.SERVER,),
@@ -76,6 +86,22 @@ _HELD: tuple[Noun, ...] = (
         (Table.SERVER,),
         "Values for the server's environment; variables are expanded.",
         'set = { MEMORY_FILE_PATH = "$STATE/memory.jsonl" }',
+    ),
+    Noun(
+        "nested_sandbox",
+        Grammar.BOOLEAN,
+        (Table.SERVER,),
+        "With `true`, the server may make user namespaces, as a browser's own sandbox does: more of the kernel can be "
+        "reached.",
+        "nested_sandbox = true",
+    ),
+    Noun(
+        "install_write",
+        Grammar.CHOICE,
+        (Table.SERVER,),
+        "With `copy`, the server sees a copy of its own installation that it may write, for one run.",
+        'install_write = "copy"',
+        choices=("copy",),
     ),
     Noun(
         "quiet",
@@ -116,6 +142,47 @@ _HELD: tuple[Noun, ...] = (
         'exec = ["git", "/usr/lib/git-core/*"]',
     ),
     Noun(
+        "net",
+        Grammar.HOSTS,
+        _RULES_AND_QUIET,
+        "Hosts and ports that may be connected to, by TCP or, with `udp://`, by UDP: a name, all names below one "
+        "(`*.`), an address or network, `localhost`, `any` (every public address), or the host of an argument. "
+        "Without a port it is 443. What is granted may also be looked up; other names do not exist.",
+        'net = ["api.example.com", "*.example.org:8443", "10.0.0.0/8:5432", "udp://ntp.example.org:123"]',
+    ),
+    Noun(
+        "unix",
+        Grammar.SOCKETS,
+        _RULES_AND_QUIET,
+        "Sockets of this machine that may be connected to, each named exactly; those of agents, Docker, D-Bus and "
+        "displays too. What the server makes itself needs no rule.",
+        'unix = ["/run/postgresql/.s.PGSQL.5432"]',
+    ),
+    Noun(
+        "listen",
+        Grammar.PORTS,
+        _RULES,
+        "TCP ports the server may be reached at from outside of its sandbox: from this machine (`localhost:`, or the "
+        "port alone), or from everywhere (`any:`).",
+        'listen = ["localhost:8080"]',
+    ),
+    Noun(
+        "args",
+        Grammar.CONDITIONS,
+        (Table.TOOL,),
+        "Conditions on the arguments of a call, for harm that no system call shows; a call that fails one is answered "
+        "with the rule and never reaches the server. The most exact header that has any is asked, and no other.",
+        "args.sql = { pattern = '(?i)\\s*select\\b[^;]*', max_length = 4096 }",
+    ),
+    Noun(
+        "pin",
+        Grammar.DIGEST,
+        (Table.TOOL,),
+        "The digest of the tool's name, title, description, schemas and annotations: a tool that has changed is "
+        "refused. The header names one tool.",
+        f'pin = "sha256:{"0123456789abcdef" * 4}"',
+    ),
+    Noun(
         "inherit",
         Grammar.BOOLEAN,
         (Table.TOOL,),
@@ -144,91 +211,37 @@ _HELD: tuple[Noun, ...] = (
         "on_denial",
         Grammar.CHOICE,
         (Table.POLICY,),
-        "What a call's answer gets when something was refused: `annotate` appends one text block.",
+        "What a call's answer gets when something was refused: `annotate` appends one text block, `error` "
+        "marks the answer as an error as well.",
         'on_denial = "annotate"',
         choices=("annotate", "error"),
     ),
-)
-
-_LATER: tuple[tuple[str, tuple[Table, ...], str, str], ...] = (
-    (
-        "resources",
-        (Table.FILE,),
-        "grants while a resource is read",
-        "reading a resource has the grant of [server] only; move what it needs there",
-    ),
-    (
-        "prompts",
-        (Table.FILE,),
-        "grants while a prompt is fetched",
-        "fetching a prompt has the grant of [server] only; move what it needs there",
-    ),
-    (
-        "net",
-        _RULES_AND_QUIET,
-        "hosts and ports that may be connected to",
-        "the server has no network at all; remove the line, or run this server without mcpwrap for now",
-    ),
-    (
-        "listen",
-        _RULES,
-        "ports the server may be reached at from outside",
-        "a server can be reached only from inside its own sandbox, which needs no grant; remove the line",
-    ),
-    (
-        "unix",
-        _RULES_AND_QUIET,
-        "path sockets that may be connected to",
-        "only sockets made inside the sandbox can be connected to, which needs no grant; remove the line",
-    ),
-    (
-        "args",
-        (Table.TOOL,),
-        "conditions on the arguments of a call",
-        "arguments are not checked; remove the line, and do not rely on the check",
-    ),
-    (
-        "pin",
-        (Table.TOOL,),
-        "the digest a tool's description must have",
-        "descriptions are not compared; remove the line, and do not rely on the pin",
-    ),
-    (
-        "nested_sandbox",
-        (Table.SERVER,),
-        "user namespaces inside the sandbox, for browsers",
-        "no namespaces can be made inside; remove the line and start the browser without its own",
-    ),
-    (
-        "install_write",
-        (Table.SERVER,),
-        "a writable copy of the server's own installation",
-        "the server's installation is read-only; remove the line",
-    ),
-    (
+    Noun(
         "unknown_tools",
+        Grammar.CHOICE,
         (Table.POLICY,),
-        "what happens to calls of tools that nobody listed",
-        "a tool no header names has the grant of [server] only; remove the line",
+        "Calls of a tool the server did not list in this run and no header but `*` names: `refuse` them, or `allow` "
+        'what [server] and [tools."*"] do.',
+        'unknown_tools = "refuse"',
+        choices=("refuse", "allow"),
     ),
-    (
+    Noun(
         "window_limit",
+        Grammar.DURATION,
         (Table.POLICY,),
-        "how long one call keeps its grant",
-        "a call keeps its grant until it is answered; remove the line",
+        "How long one call keeps its grant: after that the call goes on without, and the audit says so.",
+        'window_limit = "10m"',
+    ),
+    Noun(
+        "sni",
+        Grammar.CHOICE,
+        (Table.POLICY,),
+        "The name a client asks for in TLS on port 443: it must be that of the host (`match`), or may be another or "
+        "none (`any`).",
+        'sni = "match"',
+        choices=("match", "any"),
     ),
 )
-"""Known, and not held in this release: name, tables, meaning, what to do instead."""
-
-NOUNS: tuple[Noun, ...] = (
-    *_HELD,
-    *(Noun(name, Grammar.LATER, tables, meaning, way=way) for name, tables, meaning, way in _LATER),
-)
-
-LATER_CHOICES: dict[tuple[str, str], str] = {
-    ("on_denial", "error"): 'use "annotate", which appends the refusal to the answer',
-}
-"""Words of a choice that are known and not held yet, with what to do instead."""
 
 LATER_PROFILES: dict[str, str] = {
     "npx": 'install the package and start it with node and profile = ["node"]',

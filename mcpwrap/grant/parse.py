@@ -112,6 +112,14 @@ def _grant(
         within=merged.within,
         overlap=merged.overlap,
         tools=merged.tools,
+        resources=merged.resources,
+        prompts=merged.prompts,
+        unknown_tools=merged.unknown_tools,
+        window_limit=merged.window_limit,
+        on_denial=merged.on_denial,
+        sni=merged.sni,
+        nested_sandbox=merged.nested_sandbox,
+        install_write=merged.install_write,
     )
 
 

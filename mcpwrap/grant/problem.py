@@ -49,6 +49,14 @@ class Problem(NamedTuple):
         return "\n".join(lines)
 
 
+class Wrong(ValueError):
+    """Why one value of a grant is refused; `hint` is the way out, what to write instead."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.hint = hint
+
+
 class BadGrant(GrantError):
     """A grant file with problems; `problems` in file order, at least one."""
 

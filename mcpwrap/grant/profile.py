@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwrap.grant.document import Document, read
-from mcpwrap.grant.grant import Block
+from mcpwrap.grant.grant import joined
 from mcpwrap.grant.problem import BadGrant
 from mcpwrap.grant.source import Source
 
@@ -56,18 +56,18 @@ def merge(documents: Sequence[Document]) -> Document:
     merged.profiles = last.profiles
     merged.env = tuple(dict.fromkeys(name for document in documents for name in document.env))
     merged.set = {name: value for document in documents for name, value in document.set.items()}
-    merged.server = _joined(document.server for document in documents)
-    merged.quiet = _joined(document.quiet for document in documents)
-    merged.startup = _joined(document.startup for document in documents)
+    merged.server = joined(document.server for document in documents)
+    merged.quiet = joined(document.quiet for document in documents)
+    merged.startup = joined(document.startup for document in documents)
+    merged.resources = joined(document.resources for document in documents)
+    merged.prompts = joined(document.prompts for document in documents)
     merged.within = last.within
     merged.overlap = last.overlap
+    merged.on_denial = last.on_denial
+    merged.unknown_tools = last.unknown_tools
+    merged.window_limit = last.window_limit
+    merged.sni = last.sni
+    merged.nested_sandbox = any(document.nested_sandbox for document in documents)
+    merged.install_write = next((each.install_write for each in documents if each.install_write), "")
     merged.tools = tuple(tool for document in documents for tool in document.tools)
     return merged
-
-
-def _joined(blocks: Iterable[Block]) -> Block:
-    blocks = tuple(blocks)
-    return Block(
-        tuple(rule for block in blocks for rule in block.paths),
-        tuple(rule for block in blocks for rule in block.execs),
-    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mcpwrap.grant.document import MAX_RULES, PROFILES
+from mcpwrap.grant.block import MAX_RULES
+from mcpwrap.grant.document import PROFILES
 from mcpwrap.grant.noun import Grammar, Noun, Table
-from mcpwrap.grant.nouns import LATER_CHOICES, LATER_PROFILES, NOUNS
+from mcpwrap.grant.nouns import LATER_PROFILES, NOUNS
 from mcpwrap.grant.source import MAX_BYTES
 
 _INTRODUCTION = """\
@@ -89,11 +90,11 @@ def reference() -> str:
 
 
 def _nouns() -> list[Noun]:
-    return [noun for noun in NOUNS if noun.held and noun.grammar is not Grammar.TABLE]
+    return [noun for noun in NOUNS if noun.grammar is not Grammar.TABLE]
 
 
 def _table_list() -> str:
-    tables = [noun for noun in NOUNS if noun.held and noun.grammar is Grammar.TABLE]
+    tables = [noun for noun in NOUNS if noun.grammar is Grammar.TABLE]
     return "".join(f"- `{noun.example}` {noun.help}\n" for noun in tables)
 
 
@@ -116,8 +117,6 @@ def _profiles() -> str:
 
 def _later() -> str:
     lines = ["## Not in this release\n", "These are known and refused, never ignored:\n"]
-    lines += [f"- `{noun.name}` ({noun.help}): {noun.way}." for noun in NOUNS if not noun.held]
-    lines += [f'- `{noun} = "{word}"`: {way}.' for (noun, word), way in LATER_CHOICES.items()]
     lines += [f'- `profile = ["{name}"]`: {way}.' for name, way in LATER_PROFILES.items()]
     return "\n".join(lines) + "\n"
 

@@ -122,6 +122,11 @@ def _arg_path(text: str, variables: Variables, within: tuple[str, ...]) -> ArgPa
         ):
             raise ValueError('what follows an argument is a literal path, as in "$arg:repo/.git/config"')
         tail = "/" + rest
+    return ArgPath(argument_steps(names), tail, within)
+
+
+def argument_steps(names: str) -> tuple[str, ...]:
+    """Return the steps of `a.b` or `items[]`, see `ArgPath`. Raises ValueError if it is no name."""
     steps: list[str] = []
     for part in names.split("."):
         match = _STEP.fullmatch(part)
@@ -129,7 +134,7 @@ def _arg_path(text: str, variables: Variables, within: tuple[str, ...]) -> ArgPa
             raise ValueError('an argument is a name, as in "$arg:path", "$arg:a.b" or "$arg:items[]"')
         steps.append(match[1])
         steps += [ITEMS] * (len(match[2]) // len(ITEMS))
-    return ArgPath(tuple(steps), tail, within)
+    return tuple(steps)
 
 
 def exec_rule(rule_id: str, text: str, where: Where, variables: Variables, *, optional: bool) -> ExecRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpwrap.grant.noun import Grammar, Noun, Table
-from mcpwrap.grant.nouns import LATER_CHOICES, nouns_of, tables_of
+from mcpwrap.grant.nouns import nouns_of, tables_of
 from mcpwrap.grant.problem import did_you_mean
 from mcpwrap.grant.render import key_text
 
@@ -39,8 +39,6 @@ def entries(source: Source, path: Path, table: Mapping[str, object], kind: Table
             _unknown(source, place, value, kind)
         elif source.profile and name in _NOT_IN_PROFILES:
             source.problem(place, f'"{name}" has no place in a profile', key=True)
-        elif not noun.held:
-            source.problem(place, f'"{name}" is not held in this release', noun.way, key=True)
         elif _fits(source, place, noun, value):
             out[name] = value
     return out
@@ -74,25 +72,26 @@ def strings_at(source: Source, path: Path, values: Mapping[str, object]) -> list
 def _unknown(source: Source, place: Path, value: object, kind: Table) -> None:
     name = str(place[-1])
     elsewhere = tables_of(name)
-    held = [noun.name for noun in nouns_of(kind).values() if noun.held]
     if kind is Table.TOOL and isinstance(value, dict):
         hint = f'a tool whose name has a dot is quoted: [tools."{place[1]}.{name}"]'
     elif elsewhere:
         hint = f'"{name}" may stand in ' + ", ".join(table.value for table in elsewhere)
     else:
-        hint = did_you_mean(name, held)
+        hint = did_you_mean(name, nouns_of(kind))
     title = f"[tools.{key_text(str(place[1]))}]" if kind is Table.TOOL else kind.value
     source.problem(place, f'unknown key "{name}" in {title}', hint, key=True)
 
 
 def _fits(source: Source, place: Path, noun: Noun, value: object) -> bool:
     match noun.grammar:
-        case Grammar.TABLE | Grammar.VALUES:
+        case Grammar.TABLE | Grammar.VALUES | Grammar.CONDITIONS:
             fits = isinstance(value, dict)
         case Grammar.BOOLEAN:
             fits = isinstance(value, bool)
         case Grammar.VERSION:
             fits = type(value) is int and value == 1
+        case Grammar.DIGEST | Grammar.DURATION:
+            fits = isinstance(value, str)
         case Grammar.CHOICE:
             return _chosen(source, place, noun, value)
         case _:
@@ -107,11 +106,7 @@ def _fits(source: Source, place: Path, noun: Noun, value: object) -> bool:
 
 def _chosen(source: Source, place: Path, noun: Noun, value: object) -> bool:
     if not isinstance(value, str) or value not in noun.choices:
-        held = [word for word in noun.choices if (noun.name, word) not in LATER_CHOICES]
         found = f'"{value}"' if isinstance(value, str) else kind_of(value)
-        source.problem(place, f'"{noun.name}" cannot be {found}', did_you_mean(str(value), held))
+        source.problem(place, f'"{noun.name}" cannot be {found}', did_you_mean(str(value), noun.choices))
         return False
-    later = LATER_CHOICES.get((noun.name, value))
-    if later:
-        source.problem(place, f'{noun.name} = "{value}" is not held in this release', later)
-    return not later
+    return True

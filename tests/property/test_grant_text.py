@@ -32,7 +32,17 @@ VALUES = st.one_of(
 )
 TABLES = st.one_of(
     st.sampled_from(
-        ["server", "server.quiet", "server.set", "startup", "policy", "tools.a", 'tools."*"', "resources"]
+        [
+            "server",
+            "server.quiet",
+            "server.set",
+            "startup",
+            "policy",
+            "tools.a",
+            'tools."*"',
+            "resources",
+            "prompts",
+        ]
     ),
     TEXT.map(lambda text: f"tools.{toml_string(text)}"),
 )

@@ -17,8 +17,10 @@ HEADERS = {
     Table.STARTUP: "[startup]\n",
     Table.POLICY: "[policy]\n",
     Table.TOOL: "[tools.x]\n",
+    Table.RESOURCES: "[resources]\n",
+    Table.PROMPTS: "[prompts]\n",
 }
-HELD = [(noun, table) for noun in NOUNS if noun.held for table in noun.tables]
+HELD = [(noun, table) for noun in NOUNS for table in noun.tables]
 
 
 def test_the_document_is_what_the_table_of_nouns_says() -> None:
@@ -37,7 +39,7 @@ def test_every_example_is_right_in_every_table_it_may_stand_in(noun: Noun, table
     assert problems(header + noun.example + "\n") == []
 
 
-def test_every_noun_that_is_not_held_is_named_in_the_document() -> None:
+def test_every_noun_is_named_in_the_document() -> None:
     text = reference()
     for noun in NOUNS:
         assert f"`{noun.name}`" in text or noun.example in text
