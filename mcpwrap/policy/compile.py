@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwrap.grant.grant import EVERY_TOOL, Block, ExecRule, Grant, Overlap
 from mcpwrap.grant.pattern import header_regex
+from mcpwrap.operation import Decision
 from mcpwrap.policy.bind import bind
 from mcpwrap.policy.effective import Effective
 from mcpwrap.policy.facts import Facts
@@ -21,7 +22,8 @@ from mcpwrap.policy.rules import Rules, merge, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpwrap.policy.active import Active, Bound, Resolved
+    from mcpwrap.grant.grant import ArgRule, ListenRule, UnixRule
+    from mcpwrap.policy.active import Active, Area, Bound, Resolved
 
 __all__ = ["Facts", "Floor", "Policy", "compile"]
 
@@ -33,19 +35,30 @@ class ToolTable(NamedTuple):
     """One `[tools.…]` table, resolved."""
 
     header: str
+    patterns: tuple[str, ...]
     matches: re.Pattern[str]
     every: bool
     inherit: bool
     block: Block
     rules: Rules
+    args: tuple[ArgRule, ...] = ()
+    pin: str | None = None
+
+    def exactness(self, tool: str) -> tuple[int, int]:
+        """Return how exactly the header names `tool`, which it does: by its name, by the beginning, or not at all."""
+        if tool in self.patterns:
+            return 2, 0
+        heads = (pattern.partition("*")[0] for pattern in self.patterns if "*" in pattern)
+        return int(not self.every), max((len(head) for head in heads if tool.startswith(head)), default=0)
 
 
 class Policy:
     """One run's policy. Immutable but for its memories (`born`, caches), which decide nothing new.
 
     `floor`: what mounts and Landlock must hold. `overlap`: how calls overlap. `server`, `startup`,
-    `quiet`: resolved tables. `unresolved`: `exec` rules whose program is not on this machine.
-    `homes`: the home directories, as written and as resolved. `inodes`: what is private or
+    `quiet`: resolved tables; `areas`: those of `[resources]` and `[prompts]`. `listens`, `sockets`: rules of
+    all tables; `egress`: whether any has one of hosts or ports. `unresolved`: `exec` rules whose program is not
+    on this machine. `homes`: the home directories, as written and as resolved. `inodes`: what is private or
     write-protected by (st_dev, st_ino). `within`: rule id → real roots of its `$arg`. `born`:
     what was made since its windows opened, see `Effective.created`.
     """
@@ -62,19 +75,34 @@ class Policy:
         self.server = self._resolve(grant.server)
         self.startup = self._resolve(grant.startup)
         self.quiet = self._resolve(grant.quiet)
+        self._area_blocks: dict[Area, Block] = {"resources": grant.resources, "prompts": grant.prompts}
+        self.areas: dict[Area, Rules] = {
+            area: self._resolve(block) for area, block in self._area_blocks.items()
+        }
         self.tools = tuple(
             ToolTable(
                 tool.header,
+                tool.patterns,
                 re.compile(header_regex(tool.patterns)),
                 tool.patterns == (EVERY_TOOL,),
                 tool.inherit,
                 tool.block,
                 self._resolve(tool.block),
+                tool.args,
+                tool.pin,
             )
             for tool in grant.tools
         )
-        blocks = (grant.server, grant.startup, *(tool.block for tool in grant.tools))
-        tables = (self.server, self.startup, *(tool.rules for tool in self.tools))
+        blocks = (
+            *(grant.server, grant.startup, grant.resources, grant.prompts),
+            *(tool.block for tool in grant.tools),
+        )
+        tables = (self.server, self.startup, *self.areas.values(), *(tool.rules for tool in self.tools))
+        self.listens: tuple[ListenRule, ...] = tuple(rule for block in blocks for rule in block.listens)
+        self.sockets: tuple[UnixRule, ...] = tuple(rule for block in blocks for rule in block.sockets)
+        self.egress: bool = bool(self.listens) or any(block.hosts for block in blocks)
+        self._all_tables = tables
+        self._union: Rules | None = None
         self.floor: Floor = floor(blocks, tables, facts, self.private)
         self.grounds = Grounds(self.floor, facts, self.private, self.protected)
         self.within: dict[str, tuple[str, ...]] = {
@@ -86,7 +114,7 @@ class Policy:
         self.born: dict[str, frozenset[str]] = {}
         self.vacated: set[str] = set()
         self._tables_of: dict[str, tuple[ToolTable, ...]] = {}
-        self._merged: dict[tuple[bool, tuple[str, ...]], Rules] = {}
+        self._merged: dict[tuple[bool, tuple[tuple[Area, str], ...]], Rules] = {}
 
     def _resolve(self, block: Block) -> Rules:
         rules, missing = resolve(block, self.facts, self.private, self.protected)
@@ -121,26 +149,68 @@ class Policy:
     def tool_block(self, tool: str) -> Block:
         """Return the rules in force during a call of `tool`, besides those of `[server]`."""
         blocks = [table.block for table in self.tables_of(tool)]
-        return Block(
-            tuple(rule for block in blocks for rule in block.paths),
-            tuple(rule for block in blocks for rule in block.execs),
-        )
+        columns = zip(*blocks, strict=True)  # paths, execs, hosts, sockets, listens
+        return Block(*(tuple(rule for rules in column for rule in rules) for column in columns))
 
-    def rules_of(self, tools: tuple[str, ...], *, startup: bool) -> Rules:
-        """Return `[server]`, `[startup]` if asked for, and the tables of `tools`, as one."""
-        key = (startup, tools)
+    def args_of(self, tool: str) -> tuple[ArgRule, ...]:
+        """Return the conditions on the arguments of `tool`: of the headers that have any, the most exact alone.
+
+        Headers that name it equally exactly add up.
+        """
+        tables = [table for table in self.tables_of(tool) if table.args]
+        best = max((table.exactness(tool) for table in tables), default=None)
+        return tuple(rule for table in tables if table.exactness(tool) == best for rule in table.args)
+
+    def pin_of(self, tool: str) -> str | None:
+        """Return the digest the description of `tool` must have, None if it may change."""
+        pinned = [table for table in self.tables_of(tool) if table.pin is not None]
+        return max(pinned, key=lambda table: table.exactness(tool)).pin if pinned else None
+
+    def names_tool(self, tool: str) -> bool:
+        """Whether a header other than `"*"` names `tool`."""
+        return any(not table.every for table in self.tables_of(tool))
+
+    def answers(self, name: str) -> Decision:
+        """Return whether the name may be looked up: whether any table could ever grant a port of it.
+
+        By all tables and not those in force, for what a look-up was answered is remembered beyond the call.
+        """
+        from mcpwrap.policy.guard import lookup  # here only: most servers look nothing up
+
+        if self._union is None:
+            self._union = merge(self._all_tables)
+        return lookup(self._union.hosts, self.quiet.hosts, name)
+
+    @property
+    def granted_networks(self) -> tuple[str, ...]:
+        """The networks that rules name, as CIDR text: a made-up address must not lie in one."""
+        blocks = (self.grant.server, self.grant.startup, *self._area_blocks.values())
+        rules = (rule for block in (*blocks, *(tool.block for tool in self.tools)) for rule in block.hosts)
+        return tuple(dict.fromkeys(rule.host for rule in rules if rule.kind == "network"))
+
+    def rules_of(self, scopes: tuple[tuple[Area, str], ...], *, startup: bool) -> Rules:
+        """Return `[server]`, `[startup]` if asked for, and the tables of `scopes`, (area, tool), as one."""
+        key = (startup, scopes)
         merged = self._merged.get(key)
         if merged is None:
             if len(self._merged) >= REMEMBERED_TOOLS:
                 self._merged.clear()
             tables = [self.server, *([self.startup] if startup else [])]
-            tables += [table.rules for tool in tools for table in self.tables_of(tool)]
+            for area, tool in scopes:
+                own = [self.areas[area]] if area in self.areas else []
+                tables += own or [table.rules for table in self.tables_of(tool)]
             merged = self._merged[key] = merge(tables)
         return merged
 
-    def bind(self, tool: str, arguments: Mapping[str, object], resolve: Callable[[str], Resolved]) -> Bound:
-        """Return what the arguments of one call of `tool` grant; see `policy.bind`."""
-        return bind(self, self.tool_block(tool), arguments, resolve)
+    def bind(
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        resolve: Callable[[str], Resolved],
+        area: Area = "tools",
+    ) -> Bound:
+        """Return what the arguments of one call of `tool` grant; see `policy.bind`. Other areas bind nothing."""
+        return bind(self, self.tool_block(tool) if area == "tools" else Block(), arguments, resolve)
 
     def effective(self, active: Active) -> Effective:
         """Return the decisions in force while `active` is; at most one of them is in use at a time."""

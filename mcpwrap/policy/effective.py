@@ -13,6 +13,8 @@ from mcpwrap.policy.inforce import InForce
 if TYPE_CHECKING:
     from mcpwrap.policy.active import Active
     from mcpwrap.policy.compile import Policy
+    from mcpwrap.policy.guard import Guard
+    from mcpwrap.policy.hosts import Peer
     from mcpwrap.policy.places import Identity
 
 _READ, _WRITE, _EXEC = Need.READ, Need.WRITE, Need.EXEC
@@ -31,6 +33,8 @@ class Effective:
 
     def __init__(self, policy: Policy, active: Active) -> None:
         self.windows = tuple(window.id for window in active.windows)
+        self._active = active
+        self._guard: Guard | None = None
         self._grounds = policy.grounds
         self._force = InForce(policy, active)
         self._rules = self._force.rules
@@ -77,6 +81,46 @@ class Effective:
                 self._others.clear()
             self._others[need, path] = decision
         return decision
+
+    def connect(self, peer: Peer) -> Decision:
+        """Return whether `peer` may be reached, by what is in force now. A literal needs a rule of addresses."""
+        return (self._guard or self._make_guard()).connect(peer)
+
+    def dial(self, peer: Peer, address: str) -> Decision:
+        """Return whether `address`, which `peer` resolved to, may be dialled for it.
+
+        A public one may. One on a private network may if the name is listed literally, or a rule of addresses
+        holds for it; any other (loopback, link-local, metadata, …, wrapped in IPv6 or not) only by such a rule.
+        The refusal's rule is `address-guard:` and the kind of place. A peer that may not be reached is refused.
+        """
+        return (self._guard or self._make_guard()).dial(peer, address)
+
+    def socket(self, path: str) -> Decision:
+        """Return whether the socket at `path` may be connected to: its real path, or a rule's as written.
+
+        The latter counts only where no server can have put anything else in its place.
+        """
+        hosts = self._rules.hosts
+        rule = None
+        if hosts is not None:
+            rule = hosts.sockets.get(path)
+            if rule is None and path in hosts.written and not self._grounds.of(path).writable:
+                rule = hosts.written[path]
+        if rule is None or self._rules.denied(path) is not None:
+            return self.decide(Need.CONNECT, path)
+        return Decision(True, rule)
+
+    def listen(self, port: int) -> Decision:
+        """Return whether the server's own TCP `port` may be reached from outside of its sandbox."""
+        rule = self._rules.hosts.listens.get(port) if self._rules.hosts is not None else None
+        return Decision(True, rule) if rule is not None else Decision(False, "no-grant")
+
+    def _make_guard(self) -> Guard:
+        from mcpwrap.policy.guard import Guard  # here only: most servers never connect to anything
+
+        guard = Guard(self._rules.hosts, self._force.policy.quiet.hosts, self._active.windows)
+        self._guard = guard
+        return guard
 
     def decide_rename(
         self,

@@ -26,6 +26,7 @@ class Floor(NamedTuple):
     - `parents`: existing directories of `writes` that are no directories: a file is made and replaced in
       its directory, so that is shown; never one that holds a home directory.
     - `covers`: existing private paths inside `reads` or `writes` that no rule names: to be hidden.
+    - `sockets`: what rules of `unix` name, real paths, and as written where that differs; they need not exist.
     - `links`: the as-written paths that resolve to another.
     - `missing`: paths of rules that name nothing that exists (they are in `reads` and `writes` too).
     - `any_writable`: whether some table gives up the exec gate (writable mounts stay executable).
@@ -40,6 +41,7 @@ class Floor(NamedTuple):
     links: tuple[str, ...]
     missing: tuple[str, ...]
     any_writable: bool
+    sockets: tuple[str, ...] = ()
 
 
 def floor(blocks: Iterable[Block], rules: Iterable[Rules], facts: Facts, private: Places) -> Floor:
@@ -64,11 +66,16 @@ def floor(blocks: Iterable[Block], rules: Iterable[Rules], facts: Facts, private
             if program.is_glob:
                 executables[facts.real(literal_directory(program.program))] = None
     named: dict[str, str] = {}
+    sockets: set[str] = set()
     for table in rules:
         executables |= dict.fromkeys(table.execs)
         reads |= dict.fromkeys(path for path in table.reads if table.reads[path] in _exec_ids(table))
         named |= table.named_reads
-    return _made(reads, writes, executables, named, any_writable, facts, private)
+        if table.hosts is not None:
+            sockets |= {*table.hosts.sockets, *table.hosts.written}
+    made = _made(reads, writes, executables, named, any_writable, facts, private)
+    covers = tuple(place for place in made.covers if place not in sockets)
+    return made._replace(sockets=tuple(sorted(sockets)), covers=covers)
 
 
 def _directory_of(path: str, facts: Facts) -> str:

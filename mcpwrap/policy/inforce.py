@@ -31,10 +31,10 @@ class InForce:
     """
 
     def __init__(self, policy: Policy, active: Active) -> None:
-        tools = tuple(dict.fromkeys(window.tool for window in active.windows))
+        scopes = tuple(dict.fromkeys((window.area, window.tool) for window in active.windows))
         self.policy = policy
         self.startup = active.startup
-        self.rules = rules = policy.rules_of(tools, startup=active.startup)
+        self.rules = rules = policy.rules_of(scopes, startup=active.startup)
         self.reads, self.writes, self._named_writes = rules.reads, rules.writes, rules.named_writes
         self.files: dict[str, str] = {}
         self.file_writes: dict[str, str] = {}
@@ -168,7 +168,9 @@ class InForce:
     def refused(self, need: Need, path: str, rule: str = "no-grant") -> Decision:
         """Refuse by `rule`; a line of `[server.quiet]` that names the object keeps it from the model."""
         quiet = self.policy.quiet
-        if need is Need.EXEC:
+        if need is Need.CONNECT:
+            silenced = quiet.hosts.sockets.get(path) if quiet.hosts is not None else None
+        elif need is Need.EXEC:
             silenced = quiet.execs.get(path) or first(quiet.exec_globs, path)
         elif need is Need.READ:
             silenced = granted(path, quiet.reads, {}) or first(quiet.read_globs, path)

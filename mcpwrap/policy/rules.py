@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcpwrap.policy.facts import Facts
+    from mcpwrap.policy.hosts import HostTable
     from mcpwrap.policy.places import Identity, Places
 
 INSTALLATION = "write-protected:installation"
@@ -26,7 +27,8 @@ class Rules:
     `reads` holds `writes` as well. `named_reads`, `named_writes` are the rules that spell out a
     private or write-protected place. `single_writes` are the `writes` that name one file, which its writer
     may replace by way of a temporary name beside it. `deny_roots` and `deny_globs` are folded. `execs` are program
-    files; `any_writable` is the id of the rule that gives up the exec gate, or empty.
+    files; `any_writable` is the id of the rule that gives up the exec gate, or empty. `hosts`: what has to do
+    with the network, None if nothing has.
     """
 
     def __init__(self) -> None:
@@ -43,6 +45,7 @@ class Rules:
         self.execs: dict[str, str] = {}
         self.exec_globs: Globs = ()
         self.any_writable = ""
+        self.hosts: HostTable | None = None
 
     def denied(self, path: str) -> str | None:
         """Return the id of the `fs_deny` rule that holds for `path`."""
@@ -64,6 +67,12 @@ def first(globs: Globs, path: str) -> str | None:
 def merge(tables: Iterable[Rules]) -> Rules:
     """Return the union; where two say the same of one path, the earlier gives its id."""
     out = Rules()
+    tables = tuple(tables)
+    hosts = [table.hosts for table in tables if table.hosts is not None]
+    if hosts:
+        from mcpwrap.policy.hosts import merged  # here only: most grants have nothing to do with the network
+
+        out.hosts = merged(hosts)
     for table in tables:
         for mine, other in (
             (out.reads, table.reads),
@@ -100,6 +109,10 @@ def resolve(
             rules.read_globs += compiled
             if rule.noun == "fs_write":
                 rules.write_globs += compiled
+    if block.hosts or block.sockets or block.listens:
+        from mcpwrap.policy.hosts import table
+
+        rules.hosts = table(block, facts)
     missing = tuple(rule for rule in block.execs if not _exec(rules, rule, facts))
     return rules, missing
 

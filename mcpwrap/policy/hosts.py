@@ -1,0 +1,204 @@
+"""One table of a grant as far as it has to do with the network, resolved: names, networks, sockets, ports.
+
+Imported only where a grant has a rule of the network. Names are compared in lower case, as A-labels, without
+the root's dot; 127.0.0.0/8, ::1, `localhost` and what ends in it are one host.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mcpwrap.policy.addresses import WITHIN_REACH, is_number, packed, place, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mcpwrap.grant.grant import ArgHost, Block, HostRule
+    from mcpwrap.policy.facts import Facts
+
+LOCALHOST: Final = "localhost"
+MAX_NAME: Final = 253
+"""Characters of a name without the root's dot: 255 bytes in wire form (RFC 1035 2.3.4)."""
+
+_NAME = re.compile(r"(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
+_LOOPBACK: Final = ("127.", "::1/")
+
+
+class Peer(NamedTuple):
+    """What a socket is connected to, or a datagram sent to.
+
+    `name` is the name it was looked up by, empty for a literal address; `address` the literal, empty if only the
+    name is known (what a look-up answered inside is no address of the outside). `protocol`: "tcp" or "udp".
+    """
+
+    name: str
+    address: str
+    port: int
+    protocol: str
+
+
+class Entry(NamedTuple):
+    """The ports, first and last, and the protocol for which `rule` grants a host."""
+
+    first: int
+    last: int
+    protocol: str
+    rule: str
+
+    def holds(self, port: int, protocol: str) -> bool:
+        return self.first <= port <= self.last and self.protocol == protocol
+
+
+Entries = tuple[Entry, ...]
+
+
+class HostTable:
+    """Look-up tables of one block, or of several as one.
+
+    `names`: by canonical name. `suffixes`: by `.example.org`, which is not itself among them. `networks`: by
+    (bytes of the address, bits of the prefix), then by those bits as a number. `localhost`, `everything`:
+    entries of those two kinds. `arguments`: of `$arg` hosts, whose names only calls tell. `sockets`: by real
+    path; `written`: by path as written where that is another. `listens`: rule by port.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, Entries] = {}
+        self.suffixes: dict[str, Entries] = {}
+        self.networks: dict[tuple[int, int], dict[int, Entries]] = {}
+        self.localhost: Entries = ()
+        self.everything: Entries = ()
+        self.arguments: tuple[tuple[ArgHost, str], ...] = ()
+        self.sockets: dict[str, str] = {}
+        self.written: dict[str, str] = {}
+        self.listens: dict[int, str] = {}
+
+    def named(self, name: str) -> Entries:
+        """Return the entries that list exactly this name; what they grant may be on a private network."""
+        return self.localhost if is_localhost(name) else self.names.get(name, ())
+
+    def by_name(self, name: str) -> Iterator[Entry]:
+        """Yield the entries that hold for a canonical name, the most exact first."""
+        yield from self.named(name)
+        if is_localhost(name):
+            return
+        dot = name.find(".")
+        while dot >= 0:
+            yield from self.suffixes.get(name[dot:], ())
+            dot = name.find(".", dot + 1)
+        yield from self.everything
+
+    def by_address(self, data: bytes, *, guarded: bool = True) -> Iterator[Entry]:
+        """Yield the entries that hold for an address, the most exact first.
+
+        With `guarded` only those that may reach it: a place that is neither public nor of the user's own
+        networks is reached by a rule that names such a place and nothing wider.
+        """
+        kind, length = place(data)
+        if kind == "loopback" and (len(data) == 4 or (data[:12] == bytes(12) and data[12:] == b"\0\0\0\1")):
+            yield from self.localhost
+        if guarded and (kind == "public" or kind in WITHIN_REACH):
+            length = 0
+        value, bits = int.from_bytes(data, "big"), 8 * len(data)
+        for (size, prefix), networks in self.networks.items():
+            if size == len(data) and (prefix >= length or not guarded):
+                yield from networks.get(value >> (bits - prefix), ())
+        if kind == "public":
+            yield from self.everything
+
+    def answers(self, name: str) -> str | None:
+        """Return the rule by which a canonical name may exist for the server at all, on whatever port."""
+        entry = next(self.by_name(name), None)
+        if entry is not None:
+            return entry.rule
+        if is_localhost(name):
+            return None
+        return next((rule for arg, rule in self.arguments if is_within(name, arg.within)), None)
+
+
+def table(block: Block, facts: Facts) -> HostTable:
+    """Return the tables of one block."""
+    out = HostTable()
+    for rule in block.hosts:
+        _add(out, rule)
+    for socket in block.sockets:
+        real = facts.real(socket.path)
+        out.sockets.setdefault(real, socket.id)
+        if real != socket.path:
+            out.written.setdefault(socket.path, socket.id)
+    for listen in block.listens:
+        out.listens.setdefault(listen.port, listen.id)
+    return out
+
+
+def merged(tables: Iterable[HostTable]) -> HostTable:
+    """Return the union; where two say the same, the earlier gives its id."""
+    out = HostTable()
+    networks: dict[tuple[int, int], dict[int, Entries]] = {}
+    for each in tables:
+        for mine, other in ((out.names, each.names), (out.suffixes, each.suffixes)):
+            for name, entries in other.items():
+                mine[name] = mine.get(name, ()) + entries
+        for size, values in each.networks.items():
+            known = networks.setdefault(size, {})
+            for value, entries in values.items():
+                known[value] = known.get(value, ()) + entries
+        out.localhost += each.localhost
+        out.everything += each.everything
+        out.arguments += each.arguments
+        out.sockets = each.sockets | out.sockets
+        out.written = each.written | out.written
+        out.listens = each.listens | out.listens
+    out.networks = dict(sorted(networks.items(), key=lambda item: -item[0][1]))
+    return out
+
+
+def _add(out: HostTable, rule: HostRule) -> None:
+    entry = (Entry(*rule.ports, rule.protocol, rule.id),)
+    if rule.kind == "arg":
+        if rule.arg is not None:
+            out.arguments += ((rule.arg, rule.id),)
+    elif rule.kind == "any":
+        out.everything += entry
+    elif rule.kind == "localhost" or rule.host.startswith(_LOOPBACK):
+        out.localhost += entry
+    elif rule.kind == "name":
+        out.names[rule.host] = out.names.get(rule.host, ()) + entry
+    elif rule.kind == "suffix":
+        out.suffixes[rule.host] = out.suffixes.get(rule.host, ()) + entry
+    else:
+        base, _, prefix = rule.host.partition("/")
+        data = packed(base) or b""
+        networks = out.networks.setdefault((len(data), int(prefix)), {})
+        value = int.from_bytes(data, "big") >> (8 * len(data) - int(prefix))
+        networks[value] = networks.get(value, ()) + entry
+
+
+def host_of(peer: Peer) -> str | bytes | None:
+    """Return what is decided on: a canonical name, or an address if `peer` has none or one that is a number.
+
+    None: it is neither, so nothing can grant it.
+    """
+    if not peer.name:
+        return read(peer.address)
+    return read(peer.name) if is_number(peer.name) else canonical_name(peer.name)
+
+
+def canonical_name(text: str) -> str | None:
+    """Return the one spelling of a host name in ASCII, None if it is none (an address in whatever spelling is)."""
+    name = text.removesuffix(".").lower()
+    if len(name) > MAX_NAME or not _NAME.fullmatch(name) or is_number(name):
+        return None
+    return name
+
+
+def is_localhost(name: str) -> bool:
+    """Whether a canonical name is this machine's own (RFC 6761 6.3)."""
+    return name == LOCALHOST or name.endswith("." + LOCALHOST)
+
+
+def is_within(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a canonical name is one that `in` allows: a name, or below `*.` and one; any without patterns."""
+    return not patterns or any(
+        name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern for pattern in patterns
+    )
