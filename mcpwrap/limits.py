@@ -93,3 +93,19 @@ GLANCE_BYTES: Final = 32 * 1024
 LONG_TEXT_BYTES: Final = 64 * 1024
 """A string of a call longer than this is not read where that suffices. It is no path, however escaped (4,096
 characters of at most six bytes), and too long to be written to the audit."""
+
+TOOLS_LISTED: Final = 4_096
+"""Tools of one server kept in mind, each by its digest. Servers list tens of them, and models are given no more than
+a few hundred."""
+
+LIST_SECONDS: Final = 2.0
+"""A call that comes before the server's tools are known waits so long for mcpwrap's own `tools/list`."""
+
+LIST_PAGES: Final = 64
+"""Pages of that listing: `TOOLS_LISTED` at 64 a page. A server may name a next page forever."""
+
+REFUSALS_SAID: Final = 100
+"""Different calls refused before they started that get a line on stderr in one run; all are in the audit."""
+
+NAME_SHOWN: Final = 200
+"""Characters of a tool's name that are repeated in a text; the name itself has no limit."""

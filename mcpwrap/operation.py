@@ -7,7 +7,10 @@ has exactly one spelling here.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+ADVICE: Final = "refused by mcpwrap, not an outage; do not retry; ask the user"
+"""How every refusal that the model reads ends."""
 
 
 class Need(StrEnum):

@@ -30,6 +30,7 @@ from mcpwrap.relay.startup import StartupWatch
 from mcpwrap.relay.stderr import ErrorOutput
 from mcpwrap.relay.streams import client_sink
 from mcpwrap.relay.telling import Refusals
+from mcpwrap.relay.terms import terms
 
 if TYPE_CHECKING:
     from mcpwrap.operation import Denial
@@ -70,6 +71,7 @@ class Session:
         self._journal = Journal(self._audit, keep_arguments=options.audit_arguments)
         interposer = Interposer(
             overlap=prepared.policy.overlap,
+            terms=terms(prepared.policy),
             lookups=self._lookups,
             max_line=options.max_line,
         )
@@ -88,7 +90,7 @@ class Session:
             self._calls,
             Client(),
             self._server,
-            StartupWatch(activity, self._server.freeze if self._server.freezes else None),
+            StartupWatch(activity),
             self._journal,
             self._output,
             decode=decode,
@@ -177,7 +179,7 @@ class Session:
             return int(told.failed["exit_status"])
         if relay.shutdown.overdue:
             self._output.say(relay.shutdown.overdue)
-        elif told.ended and not relay.traffic.fault:
+        elif told.ended:
             self._output.say(f"the server was ended: {told.ended}")
         if relay.traffic.fault:
             return EXIT_FAILED
@@ -207,8 +209,8 @@ class Session:
             "kind": "exit",
             "status": status,
             "reason": self._relay.shutdown.overdue
-            or self._relay.traffic.fault
             or told.ended
+            or self._relay.traffic.fault
             or self._relay.shutdown.reason
             or "the server ended",
             "seconds": round(time.monotonic() - self._began, 1),

@@ -34,6 +34,13 @@ _FIELDS: Final[Mapping[str, Shape]] = {
         "rule": str,
         "allowed": bool,
     },
+    "withdrawn": {"at": str, "window": str, "tool": str},
+    "refused": {"at": str, "tool": str, "rule": str, "why": str},
+    "manifest": {
+        "at": str,
+        "tools": dict,
+        "held?": [{"tool": str, "was": str, "now": str, "pinned": bool, "changed": [str]}],
+    },
     "note": {"at": str},
     "exit": {"seconds": object, "status": object, "reason": object, "stderr?": list},
 }

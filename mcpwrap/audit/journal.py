@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mcpwrap.audit.writer import AuditWriter
     from mcpwrap.operation import Denial, Event
     from mcpwrap.policy.active import Bound
+    from mcpwrap.protocol.manifest import Held
+    from mcpwrap.protocol.terms import Objection
     from mcpwrap.protocol.window import Window
 
 KEPT_ARGUMENT_BYTES: Final = LONG_TEXT_BYTES
@@ -35,11 +37,22 @@ class Journal:
             "window": window.id,
             "tool": window.tool,
             "method": window.method,
+            "area": window.area,
             "request": window.request_id,
             "arguments": self._arguments(window),
             "bound": [
                 {"need": each.need.value, "path": each.path, "kind": each.kind, "rule": each.rule}
                 for each in bound.paths
+            ]
+            + [
+                {
+                    "need": "connect",
+                    "path": each.host,
+                    "kind": "host",
+                    "ports": list(each.ports),
+                    "rule": each.rule,
+                }
+                for each in bound.hosts
             ],
         }
         if bound.unbound:
@@ -64,6 +77,38 @@ class Journal:
         if counts := self._tally.close(window.id):
             closed["not_written"] = counts
         self._writer.write(closed)
+
+    def withdrawn(self, window: Window) -> None:
+        """Record that a window goes on without its grant."""
+        self._writer.write({"kind": "withdrawn", "window": window.id, "tool": window.tool})
+
+    def refused(self, tool: str, request_id: int | str, objection: Objection) -> None:
+        """Record a call that was not given to the server."""
+        self._writer.write(
+            {
+                "kind": "refused",
+                "tool": tool,
+                "request": request_id,
+                "rule": objection.rule,
+                "why": objection.why,
+            }
+        )
+
+    def listed(self, tools: Mapping[str, str], held: Mapping[str, Held]) -> None:
+        """Record what a listing brought that was not known."""
+        listed: record.Record = {"kind": "manifest", "tools": dict(tools)}
+        if held:
+            listed["held"] = [
+                {
+                    "tool": tool,
+                    "was": each.was,
+                    "now": each.now,
+                    "pinned": each.pinned,
+                    "changed": list(each.fields),
+                }
+                for tool, each in held.items()
+            ]
+        self._writer.write(listed)
 
     def operation(self, event: Event, *, late: bool) -> None:
         """Record one operation, or count it if its window has had its share."""

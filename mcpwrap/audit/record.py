@@ -1,7 +1,8 @@
 """The records of one run's audit: plain JSON objects, one a line, `"v": 1`.
 
-Kinds, in the order a run writes them: `run`, `protections`, then `opened`, `operation`, `closed`
-and `note` as they happen, `exit` last. Times are UTC; `ms` are milliseconds of the window.
+Kinds, in the order a run writes them: `run`, `protections`, then as they happen `manifest` (tools as listed),
+`opened`, `operation`, `withdrawn`, `closed`, `refused` (calls that were not started) and `note`, `exit` last.
+Times are UTC; `ms` are milliseconds of the window.
 """
 
 from __future__ import annotations

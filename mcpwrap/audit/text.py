@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from mcpwrap.audit.fields import is_whole
 from mcpwrap.grant.offer import additions, first_file, indented
+from mcpwrap.limits import NAME_SHOWN
 
 ALLOWED_SHOWN: Final = 6
 """Allowed operations shown of one call; the file has them all."""
@@ -45,6 +46,8 @@ class _Story:
         self.calls: dict[str, dict[str, Any]] = {}
         self.outside: list[Fields] = []
         self.notes: list[Fields] = []
+        self.tools: dict[str, str] = {}
+        self.held: list[Fields] = []
 
     def take(self, record: Fields) -> None:
         match record.get("kind"):
@@ -66,6 +69,13 @@ class _Story:
                     self.calls[id]["operations"].append(record)
                 if not ids:
                     self.outside.append(record)
+            case "withdrawn":
+                self.calls.get(str(record["window"]), {})["withdrawn"] = record
+            case "refused":
+                self.calls[f"refused {len(self.calls)}"] = {"refused": record, "closed": None}
+            case "manifest":
+                self.tools |= record["tools"]
+                self.held += record.get("held", [])
             case "note":
                 self.notes.append(record)
             case "exit":
@@ -77,12 +87,14 @@ class _Story:
             lines += ["", "outside of calls (start-up, between calls)"]
             lines += _operations(self.outside, OUTSIDE_SHOWN)
         for call in self.calls.values():
-            lines += ["", *_call(call), *self._way_out(call)]
+            lines += ["", *(_call(call) if "opened" in call else _refused(call["refused"]))]
+            lines += self._way_out(call)
         if self.notes:
             lines += ["", "notes"]
             lines += [
                 f"  {_clock(note)}  {note.get('note')}: {_plain(note.get('text', ''))}" for note in self.notes
             ]
+        lines += _tools(self.tools, self.held)
         if self.exit is not None and self.exit.get("stderr"):
             lines += ["", "the last of its stderr"]
             lines += [f"  | {_plain(line)}" for line in self.exit["stderr"][-TAIL_SHOWN:]]
@@ -137,6 +149,10 @@ def _call(call: Mapping[str, Any]) -> list[str]:
     if opened.get("union"):
         end += f"; together with other tools: {_plain(opened['union'])}"
     lines = [f"{_clock(opened)}  {_plain(opened['tool'])}  {end}"]
+    if call.get("withdrawn"):
+        lines.append(
+            f"  its grant was withdrawn at {_clock(call['withdrawn'])}: it has had its time (window_limit)"
+        )
     lines += [
         f"  may {bound['need']:4} {_plain(bound['path'])}  ({bound['rule']})"
         for bound in opened.get("bound", [])
@@ -156,6 +172,25 @@ def _call(call: Mapping[str, Any]) -> list[str]:
         lines.append(f"  … {len(told) - REFUSED_SHOWN} more refusals")
     for name, count in (closed or {}).get("not_written", {}).items():
         lines.append(f"  … and {count} times {name}")
+    return lines
+
+
+def _refused(record: Fields) -> list[str]:
+    tool, why = _plain(record["tool"][:NAME_SHOWN]), _plain(record["why"])
+    return [f"{_clock(record)}  {tool}  not started", f"  REFUSED   {why}  ({_plain(record['rule'])})"]
+
+
+def _tools(tools: Mapping[str, str], held: list[Fields]) -> list[str]:
+    """Return the tools the server listed, each with the digest that `pin` takes."""
+    if not tools and not held:
+        return []
+    lines = ["", 'tools as listed; `pin = "sha256:…"` in the table of a tool keeps it to what it is now']
+    for tool, digest in tools.items():
+        lines.append(f"  {_plain(tool[:NAME_SHOWN])}  {_plain(digest)}")
+    for change in held:
+        what = "is not what is pinned" if change["pinned"] else f"changed ({', '.join(change['changed'])})"
+        digests = f"{change['was']}, then {change['now']}"
+        lines.append(f"  HELD      {_plain(f'''{change['tool'][:NAME_SHOWN]} {what}: {digests}''')}")
     return lines
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.grant.offer import place_of
 from mcpwrap.grant.parse import NO_FILE
 from mcpwrap.grant.render import path_text, rules_text
-from mcpwrap.operation import Denial, Need
+from mcpwrap.operation import ADVICE, Denial, Need
 from mcpwrap.policy.active import Bound
 from mcpwrap.policy.bind import ABSENT, LEADS_OUTSIDE, NOT_TEXT, OUTSIDE, REASONS
 from mcpwrap.policy.match import below
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT: Final = 200
 """Characters of one name from outside in a sentence (threat model: a file name is the attacker's text)."""
-
-ADVICE: Final = "refused by mcpwrap, not an outage; do not retry; ask the user"
 
 NOTHING_BOUND: Final = Bound()
 
@@ -63,6 +61,7 @@ _MEANINGS: Final = {
     "cache": "the cache is read-only once start-up has ended",
     "no-network": "there is no network in this release",
     "host-socket": "only sockets made inside the sandbox can be connected to",
+    "window-limit": "the call ran longer than `window_limit` allows, and its grant was withdrawn",
     "directory-too-large": "the directory holds too much to be looked through before it moves",
 }
 

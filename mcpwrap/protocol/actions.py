@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpwrap.operation import Denial
+    from mcpwrap.protocol.manifest import Held
+    from mcpwrap.protocol.terms import Objection
     from mcpwrap.protocol.window import Window
 
 
@@ -42,12 +44,37 @@ class Closed:
     """Withdraw this window's grant and have its records on disk, before the bytes that follow.
 
     `how`: "answered", "error" (the answer was one), "input_required", "cancelled", "task" (it ended),
-    "ttl" (a task's time is over), "crowded" (more tasks than are kept), "uncertain", "refused", "eof".
+    "ttl" (a task's time is over), "crowded" (more tasks than are kept), "uncertain", "refused", "eof",
+    "withheld" (something was refused, and the grant says `on_denial = "error"`).
     """
 
     window: Window
     how: str
     denials: tuple[Denial, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Withdraw this window's grant: the call has had its time (`window_limit`). It goes on, and so do its records."""
+
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call of `tool` was not given to the server and never had a window; its answer follows."""
+
+    tool: str
+    request_id: int | str
+    objection: Objection
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The server listed tools that are new in this run, by name and digest, or are no longer what they were."""
+
+    tools: Mapping[str, str]
+    held: Mapping[str, Held]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +116,18 @@ class Failed:
     text: str
 
 
-Action = Opened | Forward | Reply | Closed | Noise | Note | StartupArmed | StartupEnded | EndInput | Failed
+Action = (
+    Opened
+    | Forward
+    | Reply
+    | Closed
+    | Withdrawn
+    | Refused
+    | Listed
+    | Noise
+    | Note
+    | StartupArmed
+    | StartupEnded
+    | EndInput
+    | Failed
+)

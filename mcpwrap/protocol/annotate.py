@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpwrap.limits import DENIALS_TOLD
+from mcpwrap.limits import DENIALS_TOLD, NAME_SHOWN
+from mcpwrap.operation import ADVICE
 from mcpwrap.protocol import splice
 from mcpwrap.protocol.jsonrpc import INTERNAL_ERROR, REFUSED, dump, error_reply
 from mcpwrap.protocol.mcp import DENIALS_KEY, OUR_PREFIX, TOOLS_CALL
@@ -13,14 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mcpwrap.operation import Denial
+    from mcpwrap.protocol.terms import Objection
     from mcpwrap.protocol.window import Call
 
 _HEAD: Final = "[mcpwrap] refused during this call:"
+_WITHHELD_HEAD: Final = "[mcpwrap] the server's answer is withheld; refused during this call:"
+_RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""In the `_meta` of a task's outcome (2025-11-25): the client may refuse one without it."""
 
 
-def told(denials: Sequence[Denial], untold: int = 0) -> str:
+def told(denials: Sequence[Denial], untold: int = 0, head: str = _HEAD) -> str:
     """Return the text for the model: one sentence a line."""
-    lines = [_HEAD]
+    lines = [head]
     for denial in denials[:DENIALS_TOLD]:
         lines.append(_clean(denial.sentence) + (f" ({denial.times} times)" if denial.times > 1 else ""))
     if more := len(denials[DENIALS_TOLD:]) + untold:
@@ -95,17 +101,54 @@ def stripped(text: str, path: Sequence[str]) -> str:
     return splice.apply(text, [splice.without_prefix(text, splice.at_path(text, path), OUR_PREFIX)])
 
 
+def withheld(text: str, path: Sequence[str], call: Call) -> str:
+    """Return the message `text` with the result at `path` replaced by an `isError` one that tells the denials only."""
+    span = splice.at_path(text, path)
+    meta: dict[str, Any] = {DENIALS_KEY: as_meta(call.denials)}
+    members = splice.members(text, span) if text[span.start] == "{" else {}
+    own = members.get("_meta")
+    if own is not None and text[own.start] == "{":
+        related = splice.members(text, own).get(_RELATED_TASK)
+        if related is not None:
+            meta[_RELATED_TASK] = json.loads(related.of(text))
+    result = _failed(call, told(call.denials, call.untold, _WITHHELD_HEAD), meta)
+    return splice.apply(text, [splice.Edit(span, dump(result))])
+
+
+def refusal(call: Call, objection: Objection) -> bytes:
+    """Return the line that answers a call which was not given to the server."""
+    rule, why = objection
+    text = f"[mcpwrap] this call was not started: {_clean(why)} (rule {_clean(rule)}); {ADVICE}"
+    denial = {
+        "act": "call",
+        "object": call.tool[:NAME_SHOWN],
+        "rule": rule,
+        "tools": [call.tool[:NAME_SHOWN]],
+    }
+    return _answer(call, text, {DENIALS_KEY: [{**denial, "count": 1}]})
+
+
 def failure(call: Call, why: str, denials: Sequence[Denial] = ()) -> bytes:
     """Return the line that answers a call in the server's place: an `isError` result, or a JSON-RPC error."""
     text = f"{why}\n{told(denials, call.untold)}" if denials else why
+    return _answer(call, text, {DENIALS_KEY: as_meta(denials)} if denials else {})
+
+
+def _answer(call: Call, text: str, meta: dict[str, Any]) -> bytes:
     if call.method != TOOLS_CALL:
         return error_reply(call.request_id, REFUSED, text)
+    return (
+        dump({"jsonrpc": "2.0", "id": call.request_id, "result": _failed(call, text, meta)}) + "\n"
+    ).encode()
+
+
+def _failed(call: Call, text: str, meta: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     if call.modern:
         result["resultType"] = "complete"
-    if denials:
-        result["_meta"] = {DENIALS_KEY: as_meta(denials)}
-    return (dump({"jsonrpc": "2.0", "id": call.request_id, "result": result}) + "\n").encode()
+    if meta:
+        result["_meta"] = meta
+    return result
 
 
 def _clean(text: str) -> str:

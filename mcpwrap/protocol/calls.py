@@ -1,62 +1,37 @@
-"""The calls of one connection: who is held, whose window is open, and what moves them on.
+"""The calls of one connection: who is refused, who is held, and whose turn it is to have its window opened.
 
-Whatever becomes of a call passes through here, so that every `Opened` has exactly one `Closed`, and a window
-is closed before the bytes that tell the client so.
+Whatever becomes of a call passes through here, or through `windows` once the server has been given it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-from mcpwrap.limits import CANCEL_DRAIN_SECONDS, HOLD_SECONDS, TASK_WINDOWS
+from mcpwrap.limits import HOLD_SECONDS, NAME_SHOWN
 from mcpwrap.protocol import overlap
-from mcpwrap.protocol.actions import (
-    Action,
-    Closed,
-    EndInput,
-    Forward,
-    Note,
-    Opened,
-    Reply,
-    StartupArmed,
-    StartupEnded,
-)
-from mcpwrap.protocol.annotate import failure
-from mcpwrap.protocol.bounded import Remembered
+from mcpwrap.protocol.actions import EndInput, Forward, Note, Refused, Reply, StartupArmed, StartupEnded
+from mcpwrap.protocol.annotate import failure, refusal
 from mcpwrap.protocol.held import Held, Queue
 from mcpwrap.protocol.jsonrpc import as_number
+from mcpwrap.protocol.listings import Listings, Wait
 from mcpwrap.protocol.mcp import HANDSHAKES
-from mcpwrap.protocol.passing import Id, Passing
-from mcpwrap.protocol.window import Call, State, Turn, Window
+from mcpwrap.protocol.passing import Id
+from mcpwrap.protocol.terms import Objection, Terms
+from mcpwrap.protocol.window import Call, Turn
+from mcpwrap.protocol.windows import Windows
 
-if TYPE_CHECKING:
-    from mcpwrap.operation import Denial
-
-_UNANSWERED: Final = frozenset({"cancelled", "uncertain"})
-"""Ways to end in which the server may not have given its answer yet."""
-_TIMED: Final = {State.DRAINING: (Turn.DRAINED, "cancelled"), State.TASK: (Turn.TASK_ENDED, "ttl")}
+_IN_BATCH = Objection("batch", "another call of its batch was refused")
 
 
-class Calls:
+class Calls(Windows):
     """The book of one connection. Every method appends what is to be done to `out`."""
 
-    def __init__(self, mode: str, *, startup: bool) -> None:
-        self.out: list[Action] = []
-        self.active: dict[str, Call] = {}
-        """Calls with an open window, by window id, oldest first."""
-        self.in_flight: dict[Id, Call] = {}
-        """Calls the server has yet to answer, by request id; a task is no longer among them."""
+    def __init__(self, mode: str, terms: Terms, *, startup: bool) -> None:
+        super().__init__(mode, terms.window_limit)
         self.held = Queue()
         """Calls the server has not been given."""
-        self.passing = Passing()
-        """Other requests of the client in flight."""
-        self.legs: Remembered[int, Call] = Remembered()
-        """Calls that ended with `input_required`, by the hash of the requestState the client is to send back."""
-        self._mode = mode
+        self.listings = Listings(terms)
+        self._permit = terms.permit
         self._startup = startup
         self._armed = not startup
-        self._opened = 0
-        self._timed: dict[str, Call] = {}
         self._input_ended = False
 
     # Towards the server
@@ -76,6 +51,8 @@ class Calls:
 
     def submit(self, line: bytes, calls: list[Call], now: float, *, is_batch: bool = False) -> None:
         """Open the windows of a line and forward it: at once if that is allowed, else in its turn."""
+        if self._object(calls, [self._permit(call) for call in calls]):
+            return
         held = Held(line, calls, now, is_batch=is_batch)
         if not self.held.has_room(held):
             why = f"mcpwrap did not start this call: {len(self.held)} calls already wait for their turn."
@@ -89,10 +66,17 @@ class Calls:
     def pump(self, now: float) -> None:
         """Let the calls go that may go, first come first served."""
         while (head := self.held.head()) is not None and not self._startup:
+            verdicts = [self.listings.judge(call, now, self.out) for call in head.calls]
+            if Wait.FOR_THE_LIST in verdicts:
+                break
+            if any(verdicts):
+                self.held.remove(head)
+                self._object(head.calls, [each for each in verdicts if not isinstance(each, Wait)])
+                continue
             if overlap.blocker(head.calls[0], self.active.values(), self._mode) is not None:
                 break
             self.held.remove(head)
-            self._open(head, now)
+            self.open(head, now)
         if head is not None and not self._armed:
             self._arm()
         if self._input_ended and head is None:
@@ -114,14 +98,14 @@ class Calls:
             self._note(
                 "cancelled-held",
                 "a call was cancelled before it was started",
-                tool=held.tool[: overlap.NAME_SHOWN],
+                tool=held.tool[:NAME_SHOWN],
             )
         else:
             self._forward_cancel(line)
             if request_id is not None:
                 self.passing.give_up(request_id)
                 if (call := self.in_flight.get(request_id)) is not None:
-                    self._drain(call, now)
+                    self.drain(call, now)
         self.pump(now)
 
     def end_input(self, now: float) -> None:
@@ -146,69 +130,27 @@ class Calls:
             self.held.restart(now)
             self.pump(now)
 
-    # Towards the client
-
-    def close(self, call: Call, turn: Turn, how: str, denials: tuple[Denial, ...] | None = None) -> None:
-        """Close the call's window. The caller pumps when it has written what the client is to get first."""
-        call.take(turn)
-        window = call.window
-        assert window is not None
-        del self.active[window.id]
-        self._timed.pop(window.id, None)
-        if self.in_flight.get(call.request_id) is call:
-            del self.in_flight[call.request_id]
-            if how in _UNANSWERED:
-                self.passing.late[call.request_id] = None
-        self.out.append(Closed(window, how, call.denials if denials is None else denials))
-
-    def become_task(self, call: Call, ttl: float | None, now: float) -> None:
-        """The call was answered with a task: its window stays open until that ends, or for `ttl` seconds."""
-        call.take(Turn.BECAME_TASK)
-        window = call.window
-        assert window is not None
-        del self.in_flight[call.request_id]
-        if ttl is not None:
-            call.deadline = now + ttl
-            self._timed[window.id] = call
-        tasks = [other for other in self.active.values() if other.state is State.TASK]
-        if len(tasks) > TASK_WINDOWS:
-            self.close(tasks[0], Turn.TASK_ENDED, "crowded")
-
-    def refuse(self, window_id: str, why: str) -> None:
-        """The window could not be put into force: answer its call, and all of its batch, with an error."""
-        refused = self.active.get(window_id)
-        if refused is None or refused.window is None:
-            return
-        batch = [call for call in self.active.values() if call.batch is refused.batch]
-        for call in batch:
-            self.close(call, Turn.REFUSED, "refused")
-            self.out.append(Reply(failure(call, why, call.denials)))
-
     # Time and end
 
     def deadline(self) -> float | None:
         """Return when `tick` next has something to do, or None."""
-        if not self._timed and not self.held:
-            return None
-        times = [call.deadline for call in self._timed.values()]
-        turn = None if self._startup else self.held.deadline()
-        if turn is not None:
-            times.append(turn)
-        return min(times, default=None)
+        times = [self.next_time(), self.listings.deadline()]
+        if self.held and not self._startup:
+            times.append(self.held.deadline())
+        return min((time for time in times if time is not None), default=None)
 
     def tick(self, now: float) -> None:
-        """Close what has drained or outlived its ttl; answer calls that were held too long."""
-        for call in [call for call in self._timed.values() if call.deadline <= now]:
-            turn, how = _TIMED[call.state]
-            self.close(call, turn, how)
+        """Do what is due for open windows; answer calls that were held too long."""
+        self.pass_time(now)
+        self.listings.tick(now)
         self.pump(now)
         while not self._startup and (due := self.held.deadline()) is not None and due <= now:
             self._give_up(now)
 
     def end(self) -> None:
         """The server's stream has ended: close every window; held calls are gone with it."""
-        for call in list(self.active.values()):
-            self.close(call, Turn.ENDED, "eof")
+        self.close_all()
+        self.listings.end()
         if self.held:
             self._note("held-lost", "the server ended before these calls were started", calls=len(self.held))
         for held in self.held.drain():
@@ -216,44 +158,6 @@ class Calls:
                 call.take(Turn.ENDED)
 
     # Inside
-
-    def _open(self, held: Held, now: float) -> None:
-        ids: list[str] = []
-        for call in held.calls:
-            self._opened += 1
-            leg = self.legs.pop(hash(call.request_state), None) if call.request_state is not None else None
-            if leg is not None:
-                for denial in leg.denials:
-                    call.deny(denial)
-            window = Window(
-                id=f"w{self._opened}",
-                tool=call.tool,
-                arguments=call.arguments,
-                request_id=call.request_id,
-                opened=now,
-                method=call.method,
-                union=overlap.union(call, self.active.values(), self._mode),
-                joined=leg.window.id if leg is not None and leg.window is not None else None,
-            )
-            call.take(Turn.OPENED)
-            call.window = window
-            call.batch = ids
-            self.active[window.id] = call
-            self.in_flight[call.request_id] = call
-            ids.append(window.id)
-            self.out.append(Opened(window))
-        self.out.append(Forward(held.line, tuple(ids)))
-        for call, cancel in held.after:
-            self._forward_cancel(cancel)
-            self._drain(call, now)
-
-    def _drain(self, call: Call, now: float) -> None:
-        if call.state is not State.DRAINING:
-            call.deadline = now + CANCEL_DRAIN_SECONDS
-        call.take(Turn.CANCELLED)
-        window = call.window
-        assert window is not None
-        self._timed[window.id] = call
 
     def _forward_cancel(self, line: bytes) -> None:
         if line:
@@ -269,17 +173,26 @@ class Calls:
         assert held is not None
         self.held.remove(held)
         behind = overlap.blocker(held.calls[0], self.active.values(), self._mode)
-        whom = f"{behind.tool[: overlap.NAME_SHOWN]!a}, which still runs" if behind else "its turn"
+        whom = f"{behind.tool[:NAME_SHOWN]!a}, which still runs" if behind else "its turn"
         for call in held.calls:
             self._withdraw(
                 call,
                 f"mcpwrap did not start this call: it waited {HOLD_SECONDS:.0f} s for {whom}. "
                 "Nothing was done; it may be called again when that one has ended.",
             )
-        self._note(
-            "held-too-long", "a call waited too long for its turn", tool=held.tool[: overlap.NAME_SHOWN]
-        )
+        self._note("held-too-long", "a call waited too long for its turn", tool=held.tool[:NAME_SHOWN])
         self.pump(now)
+
+    def _object(self, calls: list[Call], objections: list[Objection | None]) -> bool:
+        """Answer all calls of a line in the server's place, if anything stands against one of them."""
+        if not any(objections):
+            return False
+        for call, objection in zip(calls, objections, strict=True):
+            call.take(Turn.WITHDRAWN)
+            why = objection or _IN_BATCH
+            self.out.append(Refused(call.tool, call.request_id, why))
+            self.out.append(Reply(refusal(call, why)))
+        return True
 
     def _withdraw(self, call: Call, why: str) -> None:
         call.take(Turn.WITHDRAWN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwrap.protocol.jsonrpc import ENVELOPE, Reading, possible_ids
+from mcpwrap.protocol.jsonrpc import ENVELOPE, Reading, named, possible_ids
 from mcpwrap.protocol.mcp import ERROR, RESULT
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def answered_ids(reading: Reading, messages: list[Any]) -> list[int | str]:
         if "method" not in keys or "result" in keys or "error" in keys:
             ids += possible_ids(pairs)
     return ids
+
+
+def lists_tools(reading: Reading, message: object) -> bool:
+    """Tell whether some client may take a message for a list of tools, whatever it is the answer to."""
+    if type(message) is not dict:
+        return False
+    results = [part for part in named(reading.pairs(message), "result") if type(part) is dict]
+    return any(key.casefold() == "tools" for result in results for key, _ in reading.pairs(result))
 
 
 def _carriers(message: dict[str, Any]) -> Iterator[object]:

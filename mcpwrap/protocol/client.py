@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwrap.limits import LONG_TEXT_BYTES, MAX_DEPTH, UNPARSABLE_LINES
 from mcpwrap.protocol import mcp, overlap
 from mcpwrap.protocol.actions import Forward, Note, Reply
+from mcpwrap.protocol.asking import is_ours
 from mcpwrap.protocol.bounded import is_short
 from mcpwrap.protocol.framing import stray_cr
 from mcpwrap.protocol.glance import STAND_IN, LongText, calls_outline
@@ -173,10 +174,13 @@ class ClientLines:
                 raise Refusal("a notification whose members are named twice, or in odd case")
             only = ids[0] if len(ids) == 1 and usable_id(ids[0]) else None
             raise Refusal("members are named twice, or in odd case", INVALID_REQUEST, only)
-        method = message.get("method")
+        method, request_id = message.get("method"), message.get("id")
+        if is_ours(request_id) and "method" in message:
+            raise Refusal("ids that begin so are mcpwrap's own", INVALID_REQUEST, request_id)
         if type(method) is not str:
             return None
-        request_id = message.get("id")
+        if method == mcp.CANCELLED and is_ours(self._cancelled(reading, message)):
+            raise Refusal("a cancel of what mcpwrap itself asked for")
         if usable_id(request_id):
             if self._calls.is_known(request_id):
                 raise Refusal("a request with this id is still in flight", INVALID_REQUEST, request_id)

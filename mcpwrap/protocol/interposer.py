@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mcpwrap.operation import Denial
+    from mcpwrap.protocol.terms import Terms
     from mcpwrap.protocol.window import Window
 
 
@@ -37,22 +38,23 @@ class Interposer:
         self,
         *,
         overlap: str,
+        terms: Terms,
         lookups: Callable[[Window], Sequence[Denial]],
         max_line: int = MAX_LINE,
         startup: bool = True,
     ) -> None:
         """Begin a connection.
 
-        `overlap` is "auto", "serialize" or "union". `lookups(window)` is asked after an error answer for
-        arguments that name existing objects the call may not reach. `max_line` is in bytes. With `startup`,
-        calls are held until `startup_quiet`.
+        `overlap` is "auto", "serialize" or "union"; `terms` is what else the grant asks of calls. `lookups(window)`
+        is asked after an error answer for arguments that name existing objects the call may not reach. `max_line`
+        is in bytes. With `startup`, calls are held until `startup_quiet`.
         """
         if overlap not in overlaps.MODES:
             raise ValueError(f"overlap is {overlap!r}, not one of {sorted(overlaps.MODES)}")
-        self._calls = Calls(overlap, startup=startup)
+        self._calls = Calls(overlap, terms, startup=startup)
         questions = Questions(self._calls)
         self._client = ClientLines(self._calls, questions, overlap)
-        self._server = ServerLines(self._calls, questions, lookups)
+        self._server = ServerLines(self._calls, questions, lookups, terms.on_denial)
         self._max_line = max_line
         self._from_client = Lines(max_line)
         self._from_server = Lines(max_line)

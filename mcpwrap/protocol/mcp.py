@@ -16,6 +16,8 @@ from mcpwrap.protocol.jsonrpc import Names, whole
 from mcpwrap.protocol.window import Call
 
 TOOLS_CALL: Final = "tools/call"
+TOOLS_LIST: Final = "tools/list"
+LIST_CHANGED: Final = "notifications/tools/list_changed"
 CANCELLED: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 """Stays in flight for the whole connection (2026-07-28)."""
@@ -51,14 +53,18 @@ _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_MS: Final = 1e12
 """30 years; a float takes no larger integer than 1e308."""
-_WINDOWED: Final = ("resources/", "prompts/")
+_COMPLETE: Final = "completion/complete"
+_WINDOWED: Final = {"resources/": "resources", "prompts/": "prompts"}
+"""How such methods begin, and the area whose tables hold for them."""
+_REFERENCES: Final = {"ref/resource": "resources", "ref/prompt": "prompts"}
+_REF: Final = Names("type", "uri", "name")
 
 
 def opens_window(method: str) -> bool:
     """Tell whether a request of this method is a call."""
-    if method == TOOLS_CALL or method == "completion/complete":
+    if method in (TOOLS_CALL, _COMPLETE):
         return True
-    return method.startswith(_WINDOWED) and not method.endswith("/list")
+    return method.startswith(tuple(_WINDOWED)) and not method.endswith("/list")
 
 
 def call_of(method: str, request_id: int | str, params: object) -> Call | str:
@@ -81,8 +87,8 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
     else:
         tool = method
         arguments = {key: value for key, value in params.items() if key != "_meta"}
-    call = Call(method, request_id, tool, arguments)
-    meta = params.get("_meta")
+    call = Call(method, request_id, tool, arguments, _area(method, params))
+    call.meta = meta = params.get("_meta")
     if type(meta) is dict:
         call.modern = _PROTOCOL_VERSION in meta
         call.knows_tasks = _declares_tasks(meta.get(_CLIENT_CAPABILITIES))
@@ -90,6 +96,17 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
     state = params.get("requestState")
     call.request_state = state if type(state) is str else None
     return call
+
+
+def _area(method: str, params: dict[str, Any]) -> str:
+    """Return which tables of the grant hold for a call: a completion has those of what it refers to."""
+    if method == TOOLS_CALL:
+        return "tools"
+    if method == _COMPLETE:
+        ref = params.get("ref")
+        kind = ref.get("type") if type(ref) is dict and not _REF.odd(ref) else None
+        return _REFERENCES.get(kind, "") if type(kind) is str else ""
+    return next(area for begins, area in _WINDOWED.items() if method.startswith(begins))
 
 
 def _declares_tasks(capabilities: object) -> bool:

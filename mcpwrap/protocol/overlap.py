@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.limits import NAME_SHOWN
 from mcpwrap.protocol.window import Call, State
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 AUTO: Final = "auto"
 SERIALIZE: Final = "serialize"
 UNION: Final = "union"
-NAME_SHOWN: Final = 200
-"""Characters of a tool's name that are repeated in a text; the name itself has no limit."""
 MODES: Final = frozenset({AUTO, SERIALIZE, UNION})
 
 _YIELDING: Final = {State.WAITING: "waits for the client", State.TASK: "has become a task"}
@@ -24,11 +23,13 @@ def blocker(new: Call, active: Iterable[Call], mode: str) -> Call | None:
     """Return a call that `new` must wait for, or None.
 
     `auto`: any call of another tool, unless it waits for the client itself or is a task. `serialize`: any at all
-    that does not wait for the client, which may need `new` to answer.
+    that does not wait for the client, which may need `new` to answer. Never one whose grant was withdrawn.
     """
     if mode == UNION:
         return None
     for call in active:
+        if call.withdrawn:
+            continue  # It has no grant that the other could use.
         if mode == SERIALIZE:
             if call.state is not State.WAITING:
                 return call
@@ -43,16 +44,24 @@ def union(new: Call, active: Iterable[Call], mode: str) -> str:
     Under `serialize`, beside any.
     """
     others = [
-        f"{call.window.id} ({call.tool[:NAME_SHOWN]}) {_YIELDING.get(call.state, 'runs (overlap = union)')}"
+        f"{call.window.id} ({call.tool[:NAME_SHOWN]}) {_why(call)}"
         for call in active
         if call.window is not None and (mode == SERIALIZE or not _same_tool(call, new))
     ]
     return "; ".join(others)
 
 
+def _why(call: Call) -> str:
+    if call.withdrawn:
+        return "has had its time"
+    return _YIELDING.get(call.state, "runs (overlap = union)")
+
+
 def _same_tool(one: Call, other: Call) -> bool:
     """Tell whether two calls have one grant. A tool may be named like a method; it is not the same."""
-    return one.tool == other.tool and one.method == other.method
+    if one.area != other.area:
+        return False
+    return one.area != "tools" or one.tool == other.tool
 
 
 def batch_conflict(calls: list[Call], mode: str) -> str:

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from mcpwrap.limits import GLANCE_BYTES
 from mcpwrap.protocol import mcp, splice
-from mcpwrap.protocol.actions import Noise, Reply
-from mcpwrap.protocol.annotate import annotated, annotated_error, failure, stripped
+from mcpwrap.protocol.actions import Reply
+from mcpwrap.protocol.annotate import annotated_error, failure, stripped
+from mcpwrap.protocol.asking import is_ours
 from mcpwrap.protocol.bounded import Faults
-from mcpwrap.protocol.certainty import answered_ids, doubt
+from mcpwrap.protocol.certainty import answered_ids, doubt, lists_tools
+from mcpwrap.protocol.doubtful import LOST, Doubtful
 from mcpwrap.protocol.framing import stray_cr
 from mcpwrap.protocol.glance import outline
 from mcpwrap.protocol.jsonrpc import (
-    INTERNAL_ERROR,
     Reader,
     Reading,
     Unreadable,
-    error_reply,
-    scan_ids,
     usable_id,
 )
-from mcpwrap.protocol.overlap import NAME_SHOWN
+from mcpwrap.protocol.outcomes import Outcomes
 from mcpwrap.protocol.tasks import Tasks
 from mcpwrap.protocol.window import Call, State, Turn, Window
 
@@ -34,31 +33,35 @@ if TYPE_CHECKING:
 
     from mcpwrap.operation import Denial
     from mcpwrap.protocol.calls import Calls
-    from mcpwrap.protocol.passing import Id
     from mcpwrap.protocol.questions import Questions
 
-_LOST = "The server's answer could not be read with certainty and was withheld by mcpwrap."
-_OURS = (b"mcpwrap", b"\\u00")
-"""What may spell a key in mcpwrap's name; from a line that is not certain it cannot be taken out."""
+
+_WITHHELD = "The server's answer was withheld by mcpwrap."
 
 
 class ServerLines:
     """Takes the server's lines one by one."""
 
     def __init__(
-        self, calls: Calls, questions: Questions, lookups: Callable[[Window], Sequence[Denial]]
+        self,
+        calls: Calls,
+        questions: Questions,
+        lookups: Callable[[Window], Sequence[Denial]],
+        on_denial: str,
     ) -> None:
         self._calls = calls
         self._questions = questions
-        self._tasks = Tasks(calls)
+        self._outcomes = Outcomes(on_denial)
+        self._tasks = Tasks(calls, self._outcomes)
         self._lookups = lookups
         self._reader = Reader()
         self._faults = Faults()
+        self._doubtful = Doubtful(calls, self._faults)
 
     def line(self, line: bytes, now: float) -> None:
         """Take one line with its LF."""
         if stray_cr(line):
-            self._noise(
+            self._doubtful.noise(
                 line, "raw-cr", "a carriage return inside the line makes it two messages for some clients"
             )
             return
@@ -66,9 +69,9 @@ class ServerLines:
             try:
                 self._parsed(self._reader.read(line), line, now)
             except Unreadable as unreadable:
-                self._unreadable(line, unreadable)
+                self._doubtful.unreadable(line, unreadable)
             except RecursionError:
-                self._unreadable(line, Unreadable("it nests too deep", deep=True))
+                self._doubtful.unreadable(line, Unreadable("it nests too deep", deep=True))
         self._calls.pump(now)
 
     # Whole lines
@@ -100,13 +103,14 @@ class ServerLines:
     def _parsed(self, reading: Reading, line: bytes, now: float) -> None:
         messages = reading.value if type(reading.value) is list else [reading.value]
         if not any(type(message) is dict and message.get("jsonrpc") == "2.0" for message in messages):
-            self._noise(line, "noise", "it is no JSON-RPC message")
+            self._doubtful.noise(line, "noise", "it is no JSON-RPC message")
         elif why := doubt(reading, messages):
-            self._uncertain(answered_ids(reading, messages), line, why)
+            listing = any(lists_tools(reading, message) for message in messages)
+            self._doubtful.uncertain(answered_ids(reading, messages), line, why, passes=not listing)
         elif type(reading.value) is list:
             self._batch(reading, line, now)
         else:
-            text = self._message(reading.value, reading.text, now)
+            text = self._message(reading.value, reading.text, now, reading)
             if text is not None:
                 self._calls.out.append(Reply(line if text is reading.text else text.encode()))
 
@@ -116,7 +120,7 @@ class ServerLines:
         changed = False
         for message, span in zip(reading.value, splice.elements(text, splice.whole_value(text)), strict=True):
             own = span.of(text)
-            new = self._message(message, own, now)
+            new = self._message(message, own, now, reading)
             changed = changed or new is not own
             if new is not None:
                 kept.append(new.rstrip("\n"))
@@ -125,88 +129,51 @@ class ServerLines:
         elif kept:
             self._calls.out.append(Reply(("[" + ",".join(kept) + "]\n").encode()))
 
-    def _noise(self, line: bytes, kind: str, why: str) -> None:
-        self._calls.out.append(Noise(line))
-        self._calls.out += self._faults.note(kind, f"the server's stdout: {why}", bytes=len(line))
-
-    # Lines that are not certain
-
-    def _unreadable(self, line: bytes, unreadable: Unreadable) -> None:
-        """Take a line that could not be parsed, and goes no further.
-
-        One too deep, or with too many digits, is a message for JavaScript: it ends whatever it may answer.
-        """
-        ids = scan_ids(line) if unreadable.deep else []
-        if any(self._calls.meant(spelled) is not None for spelled in ids):
-            self._uncertain(ids, line, str(unreadable), passes=False)
-        else:
-            self._noise(line, "noise", str(unreadable))
-
-    def _uncertain(self, ids: list[Id], line: bytes, why: str, *, passes: bool = True) -> None:
-        """Close every window whose id the line may answer.
-
-        The line is withheld, and answered for, if one of them saw a denial, or if the line may be the answer to
-        what nobody asked yet; without `passes`, always.
-        """
-        calls = self._calls
-        meant = {spelled: calls.meant(spelled) for spelled in ids}
-        known = dict.fromkeys(each for each in meant.values() if each is not None)
-        if forged := [each for each in known if each in calls.held]:
-            self._forged(forged[0])
-            return
-        closed = [calls.in_flight[each] for each in known if each in calls.in_flight]
-        others = [each for each in known if calls.passing.give_up(each)]
-        calls.out += self._faults.note(
-            "uncertain", f"a line of the server: {why}", loud=True, windows=len(closed)
-        )
-        for call in closed:
-            calls.close(call, Turn.ANSWERED, "uncertain")
-        early = any(each is None and not calls.passing.may_answer(spelled) for spelled, each in meant.items())
-        if not passes or early or any(call.denials for call in closed) or any(hint in line for hint in _OURS):
-            calls.out.extend(Reply(failure(call, _LOST, call.denials)) for call in closed)
-            calls.out.extend(Reply(error_reply(each, INTERNAL_ERROR, _LOST)) for each in others)
-            if not closed:
-                self._noise(line, "noise", why)
-        else:
-            calls.out.append(Reply(line))
-
-    def _forged(self, request_id: object) -> None:
-        text = "the server answered a request it had not been given; the answer was dropped"
-        shown = request_id if type(request_id) is int else str(request_id)[:NAME_SHOWN]
-        self._calls.out += self._faults.note("forged", text, loud=True, id=shown)
-
     # One message
 
-    def _message(self, message: dict[str, Any], text: str, now: float) -> str | None:
+    def _message(self, message: dict[str, Any], text: str, now: float, reading: Reading) -> str | None:
         """Return what goes to the client for one certain message: `text` itself, a changed one, or None."""
         text = self._without_ours(message, text)
+        calls = self._calls
         if "method" in message:
-            method = message["method"]
-            if type(method) is str:
-                self._questions.asked(message)
-                if method in mcp.TASK_NOTICES:
-                    text = self._tasks.noticed(message, text)
-            return text
+            return self._own(message, text)
         spelled = request_id = message.get("id")
-        if type(request_id) is not int or request_id not in self._calls.in_flight:
-            request_id = self._calls.meant(request_id)
-        if request_id is None and self._may_pass(spelled, message):
-            return text
-        if request_id is None or request_id in self._calls.held:
-            self._forged(spelled)
+        if type(request_id) is not int or request_id not in calls.in_flight:
+            request_id = calls.meant(request_id)
+        if calls.listings.expects(spelled):
+            calls.listings.take_own(message, twice=bool(reading.twice), out=calls.out)
             return None
-        call = self._calls.in_flight.get(request_id)
+        passes = request_id is None and self._may_pass(spelled, message)
+        if (request_id is None and not passes) or request_id in calls.held:
+            self._doubtful.forged(spelled)
+            return None
+        call = calls.in_flight.get(request_id) if request_id is not None else None
         if call is not None:
             return self._answer(call, message, text, now)
-        method, task_id = self._calls.passing.pop(request_id, ("", ""))
+        method, task_id = calls.passing.pop(request_id, ("", "")) if request_id is not None else ("", "")
+        if lists_tools(reading, message):
+            return calls.listings.take(message, text, twice=bool(reading.twice), out=calls.out)
         if method in mcp.HANDSHAKES and "result" in message:
-            self._calls.server_is_up()
+            calls.server_is_up()
         elif task_id:
             text = self._tasks.answered(method, task_id, message, text)
         return text
 
+    def _own(self, message: dict[str, Any], text: str) -> str:
+        """Take a request or notification of the server."""
+        method = message["method"]
+        if type(method) is str:
+            self._questions.asked(message)
+            if method in mcp.TASK_NOTICES:
+                text = self._tasks.noticed(message, text)
+            elif method == mcp.LIST_CHANGED:
+                self._calls.listings.changed()
+        return text
+
     def _may_pass(self, request_id: object, message: dict[str, Any]) -> bool:
         """Tell whether an answer to nothing in flight goes on: to a line without an id, a cancelled request."""
+        if is_ours(request_id):
+            return False
         return (request_id is None and "error" in message) or self._calls.passing.may_answer(request_id)
 
     def _answer(self, call: Call, message: dict[str, Any], text: str, now: float) -> str:
@@ -227,22 +194,24 @@ class ServerLines:
                 call.deny(denial)
         elif type(result) is dict and result.get("resultType") == "input_required":
             how = "input_required"
-            state = result.get("requestState")
-            if type(state) is str:
-                calls.legs[hash(state)] = call
+        if call.denials and self._outcomes.withholds and not error:
+            how = "withheld"
+        elif how == "input_required" and type(state := message["result"].get("requestState")) is str:
+            calls.legs[hash(state)] = call
         calls.close(call, Turn.ANSWERED, how)
         if not call.denials:
             return text
+        if self._outcomes.withholds and not error and call.method != mcp.TOOLS_CALL:
+            return failure(call, _WITHHELD, call.denials).decode()
         try:
             if error:
                 return annotated_error(text, ("error",), call)
             # Who does not know of such results takes what content they have for the outcome.
             final = (how != "input_required" and task is None) or "content" in message["result"]
-            block = call.method == mcp.TOOLS_CALL and final
-            changed = annotated(text, ("result",), call, block=block)
+            changed = self._outcomes.written(text, ("result",), call, final=final)
         except RecursionError:
             changed = None
-        return changed if changed is not None else failure(call, _LOST, call.denials).decode()
+        return changed if changed is not None else failure(call, LOST, call.denials).decode()
 
     def _without_ours(self, message: dict[str, Any], text: str) -> str:
         """Take away `_meta` keys only mcpwrap may write: a server must not speak in its name."""

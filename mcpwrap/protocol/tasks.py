@@ -10,19 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwrap.protocol import mcp
-from mcpwrap.protocol.annotate import annotated, annotated_error
+from mcpwrap.protocol.annotate import annotated_error
 from mcpwrap.protocol.bounded import Remembered
 from mcpwrap.protocol.window import Call, State, Turn
 
 if TYPE_CHECKING:
     from mcpwrap.protocol.calls import Calls
+    from mcpwrap.protocol.outcomes import Outcomes
 
 
 class Tasks:
     """The tasks of one connection, by the id their server gave them."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, outcomes: Outcomes) -> None:
         self._calls = calls
+        self._outcomes = outcomes
         self._by_id: Remembered[str, Call] = Remembered()
 
     def created(self, call: Call, task: dict[str, Any], now: float) -> None:
@@ -59,8 +61,7 @@ class Tasks:
             return text
         if path[-1] == "error":
             return annotated_error(text, path, call)
-        block = call.method == mcp.TOOLS_CALL
-        return annotated(text, path, call, block=block) or text
+        return self._outcomes.written(text, path, call) or text
 
     def _seen(self, task: dict[str, Any]) -> None:
         if task.get("status") in mcp.TERMINAL and type(task.get("taskId")) is str:

@@ -7,7 +7,7 @@
       └─withdrawn─────┴──answered────────────────────────────► closed
 
 A window is open from `opened` to `closed`: its grant is in force, and what the kernel refuses is written on
-its answer.
+its answer. A call that has had its time (`window_limit`) stays where it stands, without its grant.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Window:
     """One call whose grant is in force.
 
     `tool` is the called tool; for `resources/*`, `prompts/*` and `completion/complete` it is the method
-    itself, and `method` tells the two apart: such a window has the grant of `[server]` only. `arguments`
+    itself, and `method` tells the two apart. `area` says which tables of the grant hold: "tools" (that of the tool),
+    "resources", "prompts", or "" for none besides `[server]`. `arguments`
     are the call's own, parsed (of the other methods: their params without `_meta`); strings in them may
     hold half surrogate pairs, and very long ones may each be a `glance.LongText`. `opened` is the caller's
     clock. `union` says, if not "", why it overlaps calls of other tools. `joined` is the window of the leg
@@ -109,6 +110,7 @@ class Window:
     request_id: int | str
     opened: float
     method: str = "tools/call"
+    area: str = "tools"
     union: str = ""
     joined: str | None = None
 
@@ -118,11 +120,13 @@ class Call:
 
     __slots__ = (
         "_denials",
+        "area",
         "arguments",
         "asked",
         "batch",
         "deadline",
         "knows_tasks",
+        "meta",
         "method",
         "modern",
         "request_id",
@@ -132,10 +136,14 @@ class Call:
         "untold",
         "wants_task",
         "window",
+        "withdrawn",
     )
 
-    def __init__(self, method: str, request_id: int | str, tool: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(
+        self, method: str, request_id: int | str, tool: str, arguments: Mapping[str, Any], area: str = "tools"
+    ) -> None:
         self.method = method
+        self.area = area
         self.request_id = request_id
         self.tool = tool
         self.arguments = arguments
@@ -147,6 +155,10 @@ class Call:
         """Requests of the server to the client that are open and ascribed to this call."""
         self.deadline = 0.0
         """When a draining window closes or a task's ttl ends."""
+        self.withdrawn = False
+        """It has had its time: its window is open without a grant."""
+        self.meta: object = None
+        """`_meta` of the request."""
         self.modern = False
         """The request carries its protocol version itself: revision 2026-07-28 or later."""
         self.wants_task = False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcpwrap.operation import Decision, Denial, Event, Need, Operation
-from mcpwrap.policy.active import Active, ActiveWindow, Bound
+from mcpwrap.policy.active import Active, ActiveWindow, Area, Bound
 from mcpwrap.policy.reasons import denial, is_about, is_told, unbound_denial
 from mcpwrap.relay.hostview import named_object, resolve, strings
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mcpwrap.relay.journal import Journal
 
 TOOLS_CALL: Final = "tools/call"
+_AREAS: Final[dict[str, Area]] = {"resources": "resources", "prompts": "prompts"}
+_NOBODYS: Final = frozenset({"no-grant", "not-in-view"})
+"""Rules that say nobody granted it."""
 REFUSED_REMEMBERED: Final = 256
 """Refused objects of one call that its arguments need not be looked up for again: more than it can name."""
 
@@ -57,6 +60,7 @@ class Calls:
         self._active: dict[str, ActiveWindow] = {}
         self._bound: dict[str, Bound] = {}
         self._refused: dict[str, set[str]] = {}
+        self._withdrawn: set[str] = set()
 
     @property
     def open(self) -> int:
@@ -65,7 +69,6 @@ class Calls:
 
     def open_window(self, window: Window) -> str:
         """Put the call's grant in force. Return why it cannot be, or "": then nothing has changed."""
-        # Other methods than tools/call have no grant of their own yet: no table is for them.
         tool = window.tool if window.method == TOOLS_CALL else ""
         bound = self._policy.bind(tool, window.arguments, resolve)
         self._journal.opened(window, bound)
@@ -74,7 +77,9 @@ class Calls:
         except OSError as error:
             return f"its audit record cannot be written: {error.strerror}"
         self._windows[window.id] = window
-        self._active[window.id] = ActiveWindow(window.id, tool, bound.paths, bound.hosts)
+        self._active[window.id] = ActiveWindow(
+            window.id, tool, bound.paths, bound.hosts, _AREAS.get(window.area, "tools")
+        )
         self._bound[window.id] = bound
         self._refused[window.id] = set()
         try:
@@ -83,6 +88,16 @@ class Calls:
             self._forget(window.id)
             return str(error)
         return ""
+
+    def withdraw_window(self, window: Window) -> None:
+        """Withdraw the call's grant although it goes on. What it is refused from now on is still told on its answer."""
+        if window.id in self._windows:
+            # A window of no tool has the grant of `[server]` only, and still stamps what happens in it.
+            self._active[window.id] = ActiveWindow(window.id, "")
+            self._bound[window.id] = Bound()
+            self._withdrawn.add(window.id)
+            self._publish()
+        self._journal.withdrawn(window)
 
     def close_window(self, window: Window, how: str, denials: tuple[Denial, ...], now: float) -> None:
         """Withdraw the call's grant, and write down how it went. Raises `OSError`: the disk is full."""
@@ -101,6 +116,8 @@ class Calls:
     def event(self, event: Event) -> None:
         """Take one operation from the broker: write it down, and tell its refusal."""
         open_ids = tuple(id for id in event.windows if id in self._windows)
+        if open_ids and self._withdrawn.issuperset(open_ids):
+            event = event._replace(decision=_had_its_time(event.decision))
         self._journal.operation(event, late=len(open_ids) < len(event.windows))
         if event.decision.allowed:
             return
@@ -109,7 +126,7 @@ class Calls:
                 # Nothing to bother anybody with, unless the server dies of it.
                 self._keep(denial(event, self._policy, (), startup=True))
             return
-        tools = tuple(dict.fromkeys(filter(None, (self._active[id].tool for id in open_ids))))
+        tools = tuple(dict.fromkeys(filter(None, map(self._tool, open_ids))))
         bound, arguments = Bound(), tuple[str, ...]()
         if len(open_ids) == 1:
             bound, arguments = self._bound[open_ids[0]], tuple(self._windows[open_ids[0]].arguments)
@@ -131,7 +148,7 @@ class Calls:
         bound = self._bound.get(window.id)
         if bound is None:
             return []
-        tool = self._active[window.id].tool
+        tool = self._tool(window.id)
         refused = self._refused[window.id]
         values = {(each.argument, each.value): each for each in reversed(bound.unbound) if is_told(each)}
         found = [
@@ -149,6 +166,8 @@ class Calls:
             told.add(path)
             decision = self._unreachable(path, effective)
             if decision is not None:
+                if window.id in self._withdrawn:
+                    decision = _had_its_time(decision)
                 operation = Operation("lookup", Need.READ, path, text if text != path else "")
                 found.append(
                     denial(
@@ -192,8 +211,19 @@ class Calls:
         self._generation += 1
         self._page.publish(self._current())
 
+    def _tool(self, id: str) -> str:
+        """Return the tool an open window is a call of, or ""."""
+        window = self._windows[id]
+        return window.tool if window.method == TOOLS_CALL else ""
+
     def _forget(self, id: str) -> None:
+        self._withdrawn.discard(id)
         del self._windows[id]
         del self._active[id]
         del self._bound[id]
         del self._refused[id]
+
+
+def _had_its_time(decision: Decision) -> Decision:
+    """Return a refusal that the call's own grant might not have been, had it not been withdrawn."""
+    return decision if decision.rule not in _NOBODYS else decision._replace(rule="window-limit")

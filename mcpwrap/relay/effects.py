@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mcpwrap.limits import NAME_SHOWN, REFUSALS_SAID
 from mcpwrap.protocol.actions import (
     Action,
     Closed,
     EndInput,
     Failed,
     Forward,
+    Listed,
     Noise,
     Note,
     Opened,
+    Refused,
     Reply,
     StartupArmed,
     StartupEnded,
+    Withdrawn,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +63,7 @@ class Effects:
         self._fail = failed
         self._refused: set[str] = set()
         self._audit_full = False
+        self._said: set[tuple[str, str, str]] = set()
 
     def perform(self, actions: Iterable[Action], now: float) -> None:
         for action in actions:
@@ -73,6 +79,15 @@ class Effects:
                         self._open(action, now)
                 case Closed():
                     self._close(action, now)
+                case Withdrawn():
+                    self._calls.withdraw_window(action.window)
+                    self._output.say(
+                        f"{action.window.tool[:NAME_SHOWN]!a} has had its time (window_limit): its grant is withdrawn"
+                    )
+                case Refused():
+                    self._refuse(action)
+                case Listed():
+                    self._list(action)
                 case Note():
                     self._note(action)
                 case Noise():
@@ -107,6 +122,34 @@ class Effects:
                 self._output.say(
                     f"the audit cannot be written ({error.strerror}): calls are refused until it can"
                 )
+
+    def _refuse(self, action: Refused) -> None:
+        objection = action.objection
+        self._journal.refused(action.tool, action.request_id, objection)
+        self._flush()
+        key = (action.tool[:NAME_SHOWN], objection.rule, objection.why)
+        if key in self._said or len(self._said) > REFUSALS_SAID:
+            return
+        self._said.add(key)
+        if len(self._said) > REFUSALS_SAID:
+            self._output.say("more calls were refused: `mcpwrap audit` prints all of them")
+        else:
+            self._output.say(
+                f"refused: a call of {key[0]!a} was not started: {objection.why} (rule {objection.rule})"
+            )
+
+    def _list(self, action: Listed) -> None:
+        self._journal.listed(action.tools, action.held)
+        self._flush()
+        for tool, held in action.held.items():
+            self._output.say(
+                f"the tool {tool[:NAME_SHOWN]!a} is held: {held.why}; if that is right, "
+                + ("pin what is listed" if held.pinned else "restart the server in your client")
+            )
+
+    def _flush(self) -> None:
+        with suppress(OSError):  # The next window says so; what was not written is kept.
+            self._journal.flush()
 
     def _note(self, action: Note) -> None:
         self._journal.note(action.kind, action.text, action.fields)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from mcpwrap.operation import Denial, Event
     from mcpwrap.policy.active import Bound
+    from mcpwrap.protocol.manifest import Held
+    from mcpwrap.protocol.terms import Objection
     from mcpwrap.protocol.window import Window
 
 
@@ -19,6 +21,15 @@ class Journal(Protocol):
 
     def closed(self, window: Window, how: str, denials: Sequence[Denial], seconds: float) -> None:
         """A call's grant was withdrawn, `seconds` after it was opened."""
+
+    def withdrawn(self, window: Window) -> None:
+        """A call's grant was withdrawn although it goes on: it has had its time."""
+
+    def refused(self, tool: str, request_id: int | str, objection: Objection) -> None:
+        """A call was not given to the server and had no window."""
+
+    def listed(self, tools: Mapping[str, str], held: Mapping[str, Held]) -> None:
+        """The server listed tools that are new, by name and digest, or are not what they were."""
 
     def operation(self, event: Event, *, late: bool) -> None:
         """The server did something, or was refused it. `late`: after its window had closed."""

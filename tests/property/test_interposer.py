@@ -15,6 +15,8 @@ from mcpwrap.protocol.actions import Action, Closed, Forward, Noise, Opened, Rep
 from mcpwrap.protocol.glance import LongText
 from mcpwrap.protocol.interposer import Interposer
 from mcpwrap.protocol.jsonrpc import as_number
+from mcpwrap.protocol.terms import Terms
+from tests.unit.protocol.playbook import ANY_TOOL
 
 IDS = st.one_of(st.integers(0, 5), st.sampled_from(["0", "1", "a"]))
 ODD_IDS = st.one_of(IDS, st.sampled_from([None, 1.0, True, 2**60]))
@@ -112,8 +114,10 @@ DENIAL = Denial("read", "/x", "no-grant", ("read",), "read of /x refused")
 class Run:
     """One conversation; `cut` splits what a side writes into chunks."""
 
-    def __init__(self, mode: str, *, startup: bool, cut: Any = lambda data: [data]) -> None:
-        self.interposer = Interposer(overlap=mode, lookups=lambda _: (DENIAL,), startup=startup)
+    def __init__(
+        self, mode: str, *, startup: bool, terms: Terms = ANY_TOOL, cut: Any = lambda data: [data]
+    ) -> None:
+        self.interposer = Interposer(overlap=mode, terms=terms, lookups=lambda _: (DENIAL,), startup=startup)
         self.cut = cut
         self.now = 0.0
         self.actions: list[Action] = []

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any
 from mcpwrap.operation import Denial
 from mcpwrap.protocol.actions import Action, Closed, Forward, Note, Opened, Reply
 from mcpwrap.protocol.interposer import Interposer
+from mcpwrap.protocol.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwrap.protocol.window import Window
+
+
+ANY_TOOL = Terms(unknown="allow")
+"""The terms of conversations in which nobody lists tools."""
 
 
 def line(message: object) -> bytes:
@@ -133,11 +138,14 @@ class Playbook:
         self,
         *,
         overlap: str = "auto",
+        terms: Terms = ANY_TOOL,
         startup: bool = False,
         max_line: int = 1 << 20,
         lookups: Callable[[Window], list[Denial]] = lambda window: [],  # noqa: ARG005
     ) -> None:
-        self.interposer = Interposer(overlap=overlap, lookups=lookups, max_line=max_line, startup=startup)
+        self.interposer = Interposer(
+            overlap=overlap, terms=terms, lookups=lookups, max_line=max_line, startup=startup
+        )
         self.now = 100.0
         self._left: list[Action] = []
 

@@ -16,7 +16,7 @@ import pytest
 
 from mcpwrap.protocol.actions import Action, Closed, Reply, StartupArmed
 from mcpwrap.protocol.interposer import Interposer
-from tests.unit.protocol.playbook import answer, call, denial, line, request, result
+from tests.unit.protocol.playbook import ANY_TOOL, answer, call, denial, line, request, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ AS_TEXT = ['"7"', '" 7"', '"+7"', '"07"', '"7.0"', '"7e0"', '"0x7"']
 
 
 def interposer(*, startup: bool = False) -> Interposer:
-    return Interposer(overlap="auto", lookups=lambda _: (), max_line=1 << 25, startup=startup)
+    return Interposer(overlap="auto", terms=ANY_TOOL, lookups=lambda _: (), max_line=1 << 25, startup=startup)
 
 
 def raw_answer(request_id: str, extra: str = "") -> bytes:

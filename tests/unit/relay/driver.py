@@ -21,6 +21,7 @@ from pathlib import Path
 from mcpwrap.broker.verdict import decode
 from mcpwrap.operation import Denial, Event
 from mcpwrap.protocol.interposer import Interposer
+from mcpwrap.protocol.terms import Terms
 from mcpwrap.protocol.window import Window
 from mcpwrap.relay.client import Client
 from mcpwrap.relay.relay import SIGNALS, Relay
@@ -46,7 +47,6 @@ class Child:
         for fd in theirs:
             os.close(fd)
         self.process = stem
-        self.freeze = -1
         self.pid = stem.pid
         self.pidfd = os.pidfd_open(stem.pid)
         self.stdin, self.stdout, self.stderr, self.records, self.status, self.life = i1, o0, e0, r0, s0, l1
@@ -114,7 +114,11 @@ def main() -> int:
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     calls = Calls(options.log, options.refuse, options.full)
     interposer = Interposer(
-        overlap="auto", lookups=lambda _: (), max_line=options.max_line, startup=options.startup
+        overlap="auto",
+        terms=Terms(unknown="allow"),
+        lookups=lambda _: (),
+        max_line=options.max_line,
+        startup=options.startup,
     )
     calls.interposer = interposer
     server = Server(child)

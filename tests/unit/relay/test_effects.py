@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcpwrap.protocol.actions import Forward, Opened
 from mcpwrap.protocol.interposer import Interposer
 from mcpwrap.relay.effects import Effects
-from tests.unit.protocol.playbook import call, line
+from tests.unit.protocol.playbook import ANY_TOOL, call, line
 
 if TYPE_CHECKING:
     from mcpwrap.protocol.window import Window
@@ -35,7 +35,7 @@ class Deaf:
 
 
 def test_when_one_window_of_a_batch_is_refused_no_other_of_it_is_left_open() -> None:
-    held = Interposer(overlap="auto", lookups=lambda _: (), startup=False)
+    held = Interposer(overlap="auto", terms=ANY_TOOL, lookups=lambda _: (), startup=False)
     windows = Windows()
     forwarded: list[bytes] = []
     effects = Effects(

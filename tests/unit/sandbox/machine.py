@@ -43,7 +43,6 @@ class Machine:
         system: tuple[str, ...] = ("/usr", "/bin"),
         installation: tuple[str, ...] = (),
         cwd: str = HOME,
-        apart: tuple[str, ...] = (),
     ) -> Plan:
         """Return the plan for this floor on this machine."""
         facts = Facts(
@@ -63,7 +62,7 @@ class Machine:
             identity=lambda _: None,
         )
         floor = Floor(reads, writes, executables, files, parents, covers, links, missing, any_writable)
-        return plan(floor, facts, Options("/usr/bin/node", look=self.look, apart=apart))
+        return plan(floor, facts, Options("/usr/bin/node", look=self.look))
 
 
 USUAL = {

@@ -1,0 +1,30 @@
+"""What becomes of the result of a call in which something was refused (`[policy] on_denial`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpwrap.protocol.annotate import annotated, withheld
+from mcpwrap.protocol.mcp import TOOLS_CALL
+from mcpwrap.protocol.terms import WITHHOLD
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcpwrap.protocol.window import Call
+
+
+class Outcomes:
+    """`withholds`: the result is replaced by one that tells what was refused, instead of carrying that as well."""
+
+    def __init__(self, on_denial: str) -> None:
+        self.withholds = on_denial == WITHHOLD
+
+    def written(self, text: str, path: Sequence[str], call: Call, *, final: bool = True) -> str | None:
+        """Return the message `text` with the call's denials on, or in the place of, the result at `path`.
+
+        `final`: it is the call's outcome, which a model reads. None if the result there cannot bear them.
+        """
+        if not self.withholds:
+            return annotated(text, path, call, block=final and call.method == TOOLS_CALL)
+        return withheld(text, path, call)
