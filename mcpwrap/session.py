@@ -90,7 +90,7 @@ class Session:
             self._calls,
             Client(),
             self._server,
-            StartupWatch(activity),
+            StartupWatch(activity, self._server.freeze if self._server.freezes else None),
             self._journal,
             self._output,
             decode=decode,
@@ -179,7 +179,7 @@ class Session:
             return int(told.failed["exit_status"])
         if relay.shutdown.overdue:
             self._output.say(relay.shutdown.overdue)
-        elif told.ended:
+        elif told.ended and not relay.traffic.fault:
             self._output.say(f"the server was ended: {told.ended}")
         if relay.traffic.fault:
             return EXIT_FAILED
@@ -209,8 +209,8 @@ class Session:
             "kind": "exit",
             "status": status,
             "reason": self._relay.shutdown.overdue
-            or told.ended
             or self._relay.traffic.fault
+            or told.ended
             or self._relay.shutdown.reason
             or "the server ended",
             "seconds": round(time.monotonic() - self._began, 1),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.broker.links import leads_to, require_target
 from mcpwrap.broker.resolve import Entry, failure
+from mcpwrap.broker.verdict import READ_ONLY
 from mcpwrap.kernel import files
 from mcpwrap.limits import DIRECTORY_RENAME_ENTRIES
 from mcpwrap.operation import Decision, Need
@@ -80,9 +81,10 @@ def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, 
         exchange=exchange,
     )
     for end, (place, decision) in zip((source, target), decisions, strict=False):
-        session.verdicts.record("rename", Need.WRITE, place, decision, errno=errno.EACCES, pid=caller.pid)
+        error = READ_ONLY.get(decision.rule, errno.EACCES)
+        session.verdicts.record("rename", Need.WRITE, place, decision, errno=error, pid=caller.pid)
         if not decision.allowed:
-            raise failure(errno.EACCES)
+            raise failure(error)
         session.require_place(caller, "rename", Need.WRITE, end, decision)
     _require_tree(session, caller, source, target.path)
     if exchange:

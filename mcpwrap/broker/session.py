@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
+from mcpwrap.broker.verdict import READ_ONLY
 from mcpwrap.kernel import files
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy.decide import OWN
@@ -69,7 +70,7 @@ class Session:
             pid=caller.pid,
         )
         if not decision.allowed:
-            raise failure(errno.EACCES)
+            raise failure(READ_ONLY.get(decision.rule, errno.EACCES))
         self.require_place(caller, act, need, target, decision)
         if need is Need.WRITE and not self.verdicts.unchanged():
             # The relay has published since: what is done now is decided by the grant of now.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from errno import EROFS
 from typing import TYPE_CHECKING
 
 from mcpwrap.operation import Decision, Event, Need, Operation
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 REMEMBERED_EVENTS = 4_096
 """Distinct allowed events of one generation that are told once; beyond, each is told again."""
+
+
+READ_ONLY = {"cache": EROFS}
+"""Rules whose refusal is the one a read-only file system would give: what it is by then."""
 
 
 class Verdicts:
@@ -65,6 +70,7 @@ class Verdicts:
             need, path, identity=identity, creating=creating, regular=regular, host=host
         )
         if not (decision.allowed and decision.routine):
+            errno = READ_ONLY.get(decision.rule, errno)
             self.record(act, need, path, decision, written=written, errno=errno, pid=pid)
         return decision
 

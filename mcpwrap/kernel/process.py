@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import resource
+import struct
 from collections.abc import Mapping
 
 from mcpwrap.kernel.libc import LIBC, failure, syscall
@@ -100,8 +101,13 @@ class _CapabilityHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
 
-def drop_capabilities() -> None:
+CAP_SYS_ADMIN = 21
+
+
+def drop_capabilities(*, keep: int | None = None) -> None:
     """Empty the bounding, ambient, effective, permitted and inheritable sets of this thread.
+
+    `keep` is one capability that stays effective and permitted; an exec would lose it all the same.
 
     The bounding set can be emptied only with CAP_SETPCAP; without it the set stays as it is,
     which with no_new_privs gives nothing to anybody. Raises OSError if any other set stays.
@@ -114,7 +120,11 @@ def drop_capabilities() -> None:
             raise
     _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = _CapabilityHeader(_LINUX_CAPABILITY_VERSION_3, 0)
-    syscall(NR["capset"], ctypes.byref(header), bytes(24))
+    words = [0] * 6  # effective, permitted, inheritable of capabilities 0..31, then the same of 32..63
+    if keep is not None:
+        at = 3 * (keep // 32)
+        words[at] = words[at + 1] = 1 << (keep % 32)
+    syscall(NR["capset"], ctypes.byref(header), struct.pack("6I", *words))
 
 
 # Another process's memory: process_vm_readv(2)

@@ -83,12 +83,19 @@ def execute(force: InForce, path: str, ground: Ground) -> Decision:
         return force.refused(Need.EXEC, path, ground.private.id)
     if rules.any_writable:
         return Decision(True, rules.any_writable)
-    if is_writable(ground):
+    rule = exec_rule(force, path)
+    if is_writable(ground) and not (rule and is_frozen(ground)):
         return force.refused(Need.EXEC, path, _WRITABLE.rule)
+    return Decision(True, rule) if rule is not None else force.refused(Need.EXEC, path)
+
+
+def exec_rule(force: InForce, path: str) -> str | None:
+    """Return the rule that grants running the real file `path`, by its name."""
+    rules = force.rules
     rule = rules.execs.get(path)
     if rule is None:
         rule = next((each for regex, each in rules.exec_globs if regex.match(path)), None)
-    return Decision(True, rule) if rule is not None else force.refused(Need.EXEC, path)
+    return rule
 
 
 def interpret(force: InForce, interpreter: str, script: Decision) -> Decision:
@@ -98,7 +105,8 @@ def interpret(force: InForce, interpreter: str, script: Decision) -> Decision:
         return NO_PATH
     if force.policy.grounds.is_loader(interpreter):
         return _LOADER
-    if is_writable(ground) and not force.rules.any_writable:
+    fixed = not is_writable(ground) or (is_frozen(ground) and exec_rule(force, interpreter))
+    if not (fixed or force.rules.any_writable):
         return _WRITABLE
     forbidden = force.rules.denied(interpreter) or (ground.private.id if ground.private else None)
     return Decision(False, forbidden) if forbidden else script
@@ -109,6 +117,14 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
     if owner in _SOCKETS:
         return _WRITES[owner]
     return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
+
+
+def is_frozen(ground: Ground) -> bool:
+    """Whether a rule that names programs there has them made read-only: `$CACHE`, when start-up ends.
+
+    Until then the package launcher both writes and executes there, which is what start-up is for.
+    """
+    return ground.owner == "cache" and not ground.writable
 
 
 def is_writable(ground: Ground) -> bool:

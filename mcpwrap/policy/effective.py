@@ -173,7 +173,10 @@ class Effective:
 
     def changeable(self, path: str) -> bool:
         """Whether some tool's grant, or the server's own ground, lets it turn the name `path` to another file."""
-        return on.is_writable(self._grounds.of(path)) and not self._rules.any_writable
+        ground = self._grounds.of(path)
+        if on.is_frozen(ground) and on.exec_rule(self._force, path):
+            return False
+        return on.is_writable(ground) and not self._rules.any_writable
 
     def created(self, path: str, *, directory: bool = True) -> None:
         """Note that the tree made `path` (mkdir, or a regular file with `directory=False`).

@@ -75,6 +75,9 @@ class Grounds:
         # What is missing cannot be mounted: a name for it is the server's own HOME's, if anyone's.
         shown = [path for path in (*floor.reads, *floor.executables) if path not in floor.missing]
         shown += [*floor.parents, *facts.loaders]
+        # A rule for something in $STATE or $CACHE makes it nobody else's.
+        kept = [each for path in (facts.state, facts.cache) for each in (path, facts.real(path))]
+        shown = [path for path in shown if not any(path.startswith(f"{each}/") for each in kept)]
         self._owners: dict[str, Owner] = dict.fromkeys(shown, "host")
         for table in (self._writes, self._system, self._installation, self._programs):
             self._owners |= dict.fromkeys(table, "host")

@@ -98,6 +98,9 @@ class Relay:
         self._server.read_status()
         if self._server.told.pid and not before:
             self._started()
+        if self._server.told.frozen is not None:
+            self._startup.froze(self._server.told.frozen, self._clock())
+            self._server.told.frozen = None
         if not self._server.status.open:
             self.traffic.pumps.drop(self._server.status.fd)
 
@@ -116,6 +119,8 @@ class Relay:
             self.traffic.drain_records()
             self._calls.end_startup()
             self.traffic.effects.perform(self._interposer.startup_quiet(now), now)
+        if self._startup.failed and not self.shutdown.begun:
+            self.traffic.fail(self._startup.failed, now)
         deadline = self._interposer.deadline()
         if deadline is not None and deadline <= now:
             self.traffic.drain_records()

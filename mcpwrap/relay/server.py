@@ -7,17 +7,20 @@ import os
 import select
 import signal
 import termios
-from typing import Protocol
+from typing import Final, Protocol
 
 from mcpwrap.relay.status import LineReader, Told
 from mcpwrap.relay.streams import Outbox, PipeSink, PipeSource
+
+FREEZE: Final = b"f"
+"""One request on the pipe to pid 1; any byte is one."""
 
 
 class Child(Protocol):
     """What starting a sandbox returns: the stem's process, and our ends of the pipes, close-on-exec.
 
     `stdin`, `stdout`, `stderr` are the server's. `records` and `status` are read, `life` is held open:
-    when it closes, the stem ends the tree.
+    when it closes, the stem ends the tree. `freeze` asks for a read-only `$CACHE`, -1 where that never is.
     """
 
     @property
@@ -43,6 +46,9 @@ class Child(Protocol):
 
     @property
     def life(self) -> int: ...
+
+    @property
+    def freeze(self) -> int: ...
 
 
 class Server:
@@ -123,6 +129,19 @@ class Server:
             self.told.take(line)
         if self.told.pid and self._pidfd < 0:
             self._pidfd = self._open_server(self.told.pid)
+
+    @property
+    def freezes(self) -> bool:
+        """Whether `$CACHE` has to become read-only before start-up may end."""
+        return self._child.freeze >= 0
+
+    def freeze(self) -> None:
+        """Have pid 1 of the sandbox make `$CACHE` read-only; `told.frozen` is None until it has answered."""
+        self.told.frozen = None
+        try:
+            os.write(self._child.freeze, FREEZE)
+        except BrokenPipeError:
+            pass  # It is gone, and the whole tree with it.
 
     def signal(self, number: int) -> None:
         """Send a signal to the server itself; before it was started, to nobody."""

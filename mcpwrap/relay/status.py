@@ -47,7 +47,8 @@ class Told:
 
     `pid`: the server's, in our pid namespace, 0 before it was started. `exit_status`: as a shell gives
     it, 128+N for signal N. `failed`: `what`, `way_out`, `exit_status` of an error before the start.
-    `ended`: why the stem itself ended the tree.
+    `ended`: why the stem itself ended the tree. `frozen`: why `$CACHE` could not be made read-only when that
+    was asked for last (the name of an errno), "" once it is, None as long as there is no answer.
     """
 
     pid: int = 0
@@ -55,6 +56,7 @@ class Told:
     failed: Mapping[str, Any] | None = None
     exit_status: int | None = None
     ended: str = ""
+    frozen: str | None = None
 
     def take(self, line: bytes) -> None:
         """Take in one line of the status pipe."""
@@ -64,6 +66,8 @@ class Told:
             self.protections = message["started"]["protections"]
         elif "failed" in message:
             self.failed = message["failed"]
+        elif "frozen" in message:
+            self.frozen = message["frozen"]["error"]
         elif "ended" in message:
             self.ended = message["ended"]["reason"]
         elif "exit" in message:

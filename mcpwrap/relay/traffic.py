@@ -156,6 +156,13 @@ class Traffic:
         self.pumps.drop(self._server.input_fd)
         self._server.close_input(read=self._server.flush())
 
+    def fail(self, text: str, now: float) -> None:
+        """Say why the run cannot go on, and end it."""
+        self.fault = text
+        self._output.say(text)
+        self._stop_reading_server()
+        self._shutdown.fail(text, now)
+
     # What became readable or writable.
 
     def _on_client(self, _events: int) -> None:
@@ -220,14 +227,13 @@ class Traffic:
         self.effects.perform(self._interposer.client_eof(now), now)
 
     def _failed(self, text: str, now: float) -> None:
-        self.fault = text
-        self._output.say(text)
         if self._hearing_client:
+            self.fault = text
+            self._output.say(text)
             # What came before is still delivered, and answered.
             self._client_ended(now)
         else:
-            self._stop_reading_server()
-            self._shutdown.fail(text, now)
+            self.fail(text, now)
 
     def _end_input(self) -> None:
         self._input_ending = True

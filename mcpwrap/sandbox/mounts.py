@@ -32,6 +32,7 @@ _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _DIRECTORY = _PATH | os.O_DIRECTORY
 _MEMORY = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 _ATTRIBUTES = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+_APART = _ATTRIBUTES | kernel.MOUNT_ATTR_NOEXEC
 
 
 class Host(NamedTuple):
@@ -73,6 +74,18 @@ def build(plan: Plan) -> None:
         os.close(host)
 
 
+def mount_of(path: str) -> int:
+    """Return an O_PATH descriptor of what stands at `path` of the view that was just built.
+
+    It stays that mount, whatever the server does later to the names on the way to it.
+    """
+    root = os.open(_NEW, _DIRECTORY)
+    try:
+        return _find(root, path, directory=True)
+    finally:
+        os.close(root)
+
+
 def enter(plan: Plan) -> None:
     """Seal the view, make it the root of this mount namespace, and let go of the host's tree."""
     for path in plan.sealed:
@@ -99,8 +112,10 @@ def _carry_out(step: Step, root: int, host: int) -> None:
             if step.device or (step.writable and not step.executable):
                 flags |= kernel.MOUNT_ATTR_NOEXEC
             _attach(root, step.path, source, flags, directory=step.directory)
-        case Pin():
+        case Pin(directory=True):
             _attach(root, step.path, _directory(root, step.path), 0, directory=True)
+        case Pin():
+            _attach(root, step.path, _alone(root, step.path), _APART, directory=False)
         case Tmpfs():
             place = _directory(root, step.path)
             options = f"mode={step.mode:o},size={step.size},nr_inodes={step.inodes}"
@@ -191,6 +206,16 @@ def _file(root: int, path: str) -> int:
         return os.open(name, _PATH, dir_fd=parent)
     finally:
         os.close(parent)
+
+
+def _alone(root: int, path: str) -> int:
+    """Return an O_PATH descriptor of a regular file that has no second name: under one it could be executed."""
+    fd = _file(root, path)
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        return fd
+    os.close(fd)
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
 
 
 def _link(root: int, step: Link) -> None:

@@ -60,11 +60,13 @@ class Options(NamedTuple):
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
     `users` is what the server finds in /etc/passwd; empty: the host's.
+    `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
     """
 
     program: str
     limits: Limits = Limits()
     users: bytes = b""
+    apart: tuple[str, ...] = ()
     look: Callable[[str], Entry] = look
 
 
@@ -73,7 +75,8 @@ class Plan(NamedTuple):
 
     `program` is executed as written. `create` are host directories made before (0700); `steps` build
     the view; `sealed` are mount points made read-only at the end; `access` is the Landlock floor;
-    `left_out` are (path, why) of what the floor names and the view cannot hold.
+    `left_out` are (path, why) of what the floor names and the view cannot hold. `frozen` is `$CACHE`, if
+    what is in it may be executed: then it becomes read-only when start-up has ended; else empty.
     """
 
     program: str
@@ -84,6 +87,7 @@ class Plan(NamedTuple):
     access: tuple[Access, ...]
     left_out: tuple[tuple[str, str], ...]
     limits: Limits
+    frozen: str = ""
 
 
 def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
@@ -94,11 +98,14 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     draft = Draft(options.look, UNMOUNTABLE)
     access: dict[Access, None] = {}
     executable = floor.any_writable
+    cache = facts.real(facts.cache)
+    cached = any(inside(path, cache) or inside(cache, path) for path in floor.executables)
 
-    def own(path: str, source: str = "") -> None:
+    def own(path: str, source: str = "", *, executable: bool = executable) -> str:
         where = draft.place(path)
         draft.add(Bind(where, source or where, writable=True, executable=executable))
         access[Access(where, "write")] = None
+        return where
 
     def reach(path: str, rights: Rights, *, firm: bool = False) -> None:
         writable = rights == "write"
@@ -113,7 +120,13 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     for path in filter(None, dict.fromkeys((facts.home, facts.passwd_home))):
         own(path, home)
     own(facts.state)
-    own(facts.cache)
+    cache = own(facts.cache, executable=executable or cached)
+    if cached:
+        # Package launchers unpack there what they then run. What they keep open for as long as the server
+        # lives gets a mount of its own, or the rest would never be free of writers.
+        access[Access(cache, "execute")] = None
+        for name in options.apart:
+            draft.add(Pin(f"{cache}/{name}", directory=False))
     # A mount point cannot be renamed away: the next run finds this same directory as the private home.
     draft.add(Pin(home))
     draft.add(Directory(draft.place(facts.cwd)))
@@ -134,7 +147,8 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     for path in (*facts.installation, *facts.programs):
         reach(path, "read", firm=True)
     for path in (*facts.programs, *floor.executables, *facts.loaders):
-        reach(path, "execute")
+        if not (cached and inside(path, cache)):
+            reach(path, "execute")
     for path in (*floor.links, options.program):
         draft.place(path)
     for path in floor.covers:
@@ -162,6 +176,7 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         access=tuple(access),
         left_out=tuple(draft.left_out.items()),
         limits=options.limits,
+        frozen=cache if cached and not floor.any_writable else "",
     )
 
 
@@ -184,5 +199,6 @@ def describe(plan: Plan) -> list[str]:
     lines += [f"seal      {path}" for path in plan.sealed]
     lines += [f"landlock  {each.rights:8}{each.path}" for each in plan.access]
     lines += [f"left out  {path}: {why}" for path, why in plan.left_out]
+    lines += [f"freeze    {plan.frozen} (read-only once start-up has ended)"] if plan.frozen else []
     lines += [f"cwd       {plan.cwd}", f"exec      {plan.program}"]
     return lines

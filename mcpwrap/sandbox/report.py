@@ -24,6 +24,11 @@ def ended(fd: int, reason: str) -> None:
     _tell(fd, {"ended": {"reason": reason}})
 
 
+def frozen(fd: int, error: str) -> None:
+    """`$CACHE` is read-only from now on; or it could not be made so, for the reason named by an errno."""
+    _tell(fd, {"frozen": {"error": error}})
+
+
 def exited(fd: int, wait_status: int) -> None:
     """The server is gone; the last line. A signal N is told as 128+N."""
     code = os.waitstatus_to_exitcode(wait_status)

@@ -25,7 +25,8 @@ class Child(NamedTuple):
     """The relay's ends. `pid` and `pidfd` are the stem's.
 
     `stdin`, `stdout`, `stderr`: the server's. `records`: the broker's events, JSON lines. `status`:
-    see `sandbox.report`. `life`: closing it, or dying, ends the whole tree. All are close-on-exec.
+    see `sandbox.report`. `life`: closing it, or dying, ends the whole tree. `freeze`: a byte written there
+    asks for `$CACHE` to become read-only, -1 where it never is. All are close-on-exec.
     """
 
     pid: int
@@ -36,6 +37,7 @@ class Child(NamedTuple):
     records: int
     status: int
     life: int
+    freeze: int = -1
 
 
 class _Ends(NamedTuple):
@@ -47,6 +49,7 @@ class _Ends(NamedTuple):
     records: int
     status: int
     life: int
+    freeze: int
 
 
 def start(
@@ -73,7 +76,8 @@ def start(
     records, to_records = os.pipe()
     status, to_status = os.pipe()
     life, keep_alive = os.pipe()
-    ends = _Ends(stdin, to_stdout, to_stderr, to_records, to_status, life)
+    freeze, to_freeze = os.pipe() if plan.frozen else (-1, -1)
+    ends = _Ends(stdin, to_stdout, to_stderr, to_records, to_status, life, freeze)
     pid = os.fork()
     if not pid:
         own = EXIT_FAILED
@@ -82,9 +86,10 @@ def start(
             own = _Stem(plan, policy, page_fd, activity, program, ends).run()
         finally:
             os._exit(own)
-    for fd in (ends.stdin, ends.stdout, ends.stderr, ends.records, ends.status, ends.life):
+    for fd in filter(lambda fd: fd >= 0, ends):
         os.close(fd)
-    return Child(pid, process.pidfd_open(pid), to_stdin, stdout, stderr, records, status, keep_alive)
+    pidfd = process.pidfd_open(pid)
+    return Child(pid, pidfd, to_stdin, stdout, stderr, records, status, keep_alive, to_freeze)
 
 
 def _make(path: str) -> None:
@@ -142,7 +147,7 @@ class _Stem:
         os.setsid()
         gc.disable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        close_others(*ends, self.page_fd)
+        close_others(*(fd for fd in ends if fd >= 0), self.page_fd)
         occupy_standard()
         volunteer = OomScore()
         host = self._begin()
@@ -204,7 +209,9 @@ class _Stem:
             host = mounts.stage()
         except OSError as error:
             raise namespaces.refused("a file system in a new mount namespace", error) from error
-        self.init, self._built = init.fork(self.plan, self.ends.life, self.ends.status)
+        self.init, self._built = init.fork(self.plan, self.ends.life, self.ends.status, self.ends.freeze)
+        if self.plan.frozen:
+            os.close(self.ends.freeze)
         return host
 
     def _enter(self, host: mounts.Host) -> None:

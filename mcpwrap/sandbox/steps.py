@@ -68,9 +68,14 @@ class Bind(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """A directory bound onto itself: a mount point cannot be renamed, nor can what is mounted below it move."""
+    """A directory bound onto itself: a mount point cannot be renamed, nor can what is mounted below it move.
+
+    A file, made where it is missing, so becomes a mount of its own: never executable, and not frozen with
+    the mount around it.
+    """
 
     path: str
+    directory: bool = True
 
     def describe(self) -> str:
         return f"pin       {self.path}"

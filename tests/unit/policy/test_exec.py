@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.policy.machine import EXEC, HOME, READ, SERVER, Machine, idle
+from tests.unit.policy.machine import CACHE, EXEC, HOME, READ, SERVER, WRITE, Machine, idle
 
 FILES = f"/usr/bin/node /opt/tool/bin/tool /opt/tool/lib/x /usr/lib/git-core/git-remote {HOME}/work/hook {HOME}/work/s"
 
@@ -61,6 +61,27 @@ def test_nothing_the_server_could_write_is_executable(machine: Machine) -> None:
         effective = machine.call(policy, tool)
         for path in (f"{HOME}/work/hook", f"{HOME}/x", "/tmp/x", "/dev/shm/x"):
             assert effective.decide(EXEC, path).rule == "writable"
+
+
+def test_a_rule_for_the_cache_lets_what_a_launcher_put_there_run_in_every_phase(machine: Machine) -> None:
+    policy = machine.policy('[server]\nexec = ["$CACHE/**"]')
+    assert policy.floor.executables == (CACHE,)
+    for effective in (idle(policy, startup=True), idle(policy), machine.call(policy)):
+        assert effective.decide(EXEC, f"{CACHE}/npm/bin/x").rule == "server.exec[0]"
+        assert effective.interpreter(f"{CACHE}/bin/x", f"{CACHE}/bin/python").allowed
+        assert not effective.changeable(f"{CACHE}/bin/link"), (
+            "start-up may write there, and is trusted with it"
+        )
+        assert effective.decide(EXEC, f"{HOME}/x").rule == "writable"
+        assert effective.interpreter(f"{CACHE}/bin/x", "/tmp/python").rule == "writable"
+    assert not idle(policy).decide(WRITE, f"{CACHE}/npm/bin/x").allowed
+
+
+def test_a_script_in_the_cache_has_no_interpreter_there_without_a_rule_for_it(machine: Machine) -> None:
+    policy = machine.policy('[server]\nexec = ["$CACHE/bin/*"]')
+    assert idle(policy).decide(EXEC, f"{CACHE}/bin/x").allowed
+    assert idle(policy).interpreter(f"{CACHE}/bin/x", f"{CACHE}/lib/python").rule == "writable"
+    assert idle(policy).changeable(f"{CACHE}/lib/link")
 
 
 def test_any_writable_gives_up_the_gate_for_its_table_only(machine: Machine) -> None:

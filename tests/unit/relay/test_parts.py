@@ -13,7 +13,7 @@ import pytest
 from mcpwrap.limits import STARTUP_LIMIT_SECONDS, STARTUP_QUIET_SECONDS
 from mcpwrap.operation import Denial
 from mcpwrap.relay.hostview import named_object, resolve, strings
-from mcpwrap.relay.startup import StartupWatch
+from mcpwrap.relay.startup import LOOK_SECONDS, StartupWatch
 from mcpwrap.relay.status import LINE_BYTES, LineReader, Told
 from mcpwrap.relay.stderr import TAIL_LINES, ErrorOutput, Tail
 from mcpwrap.relay.streams import Outbox
@@ -145,6 +145,42 @@ def test_start_up_ends_at_the_latest_after_its_limit() -> None:
         counter[0] += 1
         now += 0.1
     assert now == pytest.approx(STARTUP_LIMIT_SECONDS, abs=0.2)
+
+
+def test_start_up_ends_only_when_the_cache_is_frozen() -> None:
+    asked: list[float] = []
+    watch = StartupWatch(memoryview(mmap.mmap(-1, 8)), lambda: asked.append(0))
+    watch.arm(0)
+    assert not watch.ended(STARTUP_QUIET_SECONDS)
+    assert not watch.ended(STARTUP_QUIET_SECONDS + 1), "the answer is waited for"
+    assert (watch.deadline(1.0) or 0) > 1.0, "and not in a busy loop"
+    assert len(asked) == 1
+    watch.froze("EBUSY", 2.0)
+    assert not watch.ended(2.0)
+    assert watch.ended(2.0 + LOOK_SECONDS + 0.001) is False and len(asked) == 2, "asked once more"
+    watch.froze("", 2.1)
+    assert watch.ended(2.1)
+    assert watch.over and not watch.failed
+
+
+@pytest.mark.parametrize(
+    ("error", "now", "reason"),
+    [("EBUSY", STARTUP_LIMIT_SECONDS, "open for writing"), ("EINVAL", 1.0, "EINVAL")],
+)
+def test_start_up_that_cannot_end_says_why(error: str, now: float, reason: str) -> None:
+    watch = StartupWatch(memoryview(mmap.mmap(-1, 8)), lambda: None)
+    watch.arm(0)
+    assert not watch.ended(now)
+    watch.froze(error, now)
+    assert reason in watch.failed
+    assert not watch.over
+
+
+def test_an_answer_nobody_asked_for_freezes_nothing() -> None:
+    watch = StartupWatch(memoryview(mmap.mmap(-1, 8)), lambda: None)
+    watch.arm(0)
+    watch.froze("", 0)
+    assert not watch.ended(STARTUP_QUIET_SECONDS)
 
 
 def test_an_argument_names_an_object_as_the_server_would_read_it(tmp_path: Path) -> None:

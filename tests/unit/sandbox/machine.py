@@ -43,6 +43,7 @@ class Machine:
         system: tuple[str, ...] = ("/usr", "/bin"),
         installation: tuple[str, ...] = (),
         cwd: str = HOME,
+        apart: tuple[str, ...] = (),
     ) -> Plan:
         """Return the plan for this floor on this machine."""
         facts = Facts(
@@ -62,7 +63,7 @@ class Machine:
             identity=lambda _: None,
         )
         floor = Floor(reads, writes, executables, files, parents, covers, links, missing, any_writable)
-        return plan(floor, facts, Options("/usr/bin/node", look=self.look))
+        return plan(floor, facts, Options("/usr/bin/node", look=self.look, apart=apart))
 
 
 USUAL = {

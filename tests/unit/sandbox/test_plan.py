@@ -31,6 +31,21 @@ def test_the_home_is_a_private_directory_of_this_server() -> None:
     assert made.create == (STATE, STATE + "/home", CACHE)
 
 
+def test_a_cache_that_holds_programs_can_be_executed_from_and_is_frozen() -> None:
+    made = Machine(USUAL | {CACHE: "d"}).plan(executables=(CACHE,), apart=("uv/.lock",))
+    assert _at(made.steps, CACHE) == Bind(CACHE, CACHE, writable=True, executable=True)
+    assert _at(made.steps, CACHE + "/uv/.lock") == Pin(CACHE + "/uv/.lock", directory=False)
+    assert {Access(CACHE, "write"), Access(CACHE, "execute")} <= set(made.access)
+    assert made.frozen == CACHE
+
+
+def test_a_cache_without_programs_is_neither() -> None:
+    made = Machine(USUAL | {CACHE: "d"}).plan(apart=("uv/.lock",))
+    assert _at(made.steps, CACHE) == Bind(CACHE, CACHE, writable=True)
+    assert _at(made.steps, CACHE + "/uv/.lock") is None
+    assert (made.frozen, Access(CACHE, "execute") in made.access) == ("", False)
+
+
 def test_every_directory_between_private_ground_and_a_mount_is_pinned() -> None:
     made = Machine(USUAL | {HOME + "/a/b/c": "d"}).plan(reads=(HOME + "/a/b/c",))
     pins = {step.path for step in made.steps if isinstance(step, Pin)}
