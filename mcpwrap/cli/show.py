@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mcpwrap.audit.redact import mask_command
 from mcpwrap.cli.arguments import parse
 from mcpwrap.grant.render import printable
+from mcpwrap.grant.words import duration_text
 from mcpwrap.policy.describe import Section, describe
 from mcpwrap.prepare import prepare
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 USAGE = """\
 usage: mcpwrap show [TOOL...] [--grant FILE | --name NAME] [--json | --plan] [-- COMMAND [ARGUMENT...]]
 
-Prints the effective grant: what may be read, written and run in each phase, by which rule, and what is
-private. With TOOL, what holds while exactly that tool is called.
+Prints the effective grant: what may be read, written, run and reached in each phase, by which rule, what is
+checked of a call, what is private, and what is wider than it has to be. With TOOL, what holds while exactly
+that tool is called.
   --json   the same for programs
   --plan   every mount and kernel rule instead, in the order they are made
 """
@@ -54,6 +56,7 @@ def _text(prepared: Prepared, sections: tuple[Section, ...]) -> list[str]:
     if prepared.grant.profiles:
         lines.append(f"profiles {', '.join(prepared.grant.profiles)}")
     lines.append(f"overlap  {prepared.policy.overlap}")
+    lines.append(f"calls    {_calls(prepared)}")
     if prepared.withheld:
         withheld = f"withheld {', '.join(map(printable, prepared.withheld))}  (--env NAME passes one)"
         lines += wrap(withheld, 110, subsequent_indent=" " * 9)
@@ -71,6 +74,17 @@ def _text(prepared: Prepared, sections: tuple[Section, ...]) -> list[str]:
     return lines
 
 
+def _calls(prepared: Prepared) -> str:
+    """Return what `[policy]` says of every call, in words."""
+    grant = prepared.grant
+    unknown = "refused" if grant.unknown_tools == "refuse" else "allowed"
+    told = "told after its answer" if grant.on_denial == "annotate" else "told, and its answer an error"
+    limit = duration_text(grant.window_limit)
+    return (
+        f"keep their grant for {limit}; those of unknown tools are {unknown}; what one is refused is {told}"
+    )
+
+
 def _json(prepared: Prepared, sections: tuple[Section, ...]) -> str:
     import json
 
@@ -82,6 +96,10 @@ def _json(prepared: Prepared, sections: tuple[Section, ...]) -> str:
         "digest": prepared.grant.digest,
         "profiles": list(prepared.grant.profiles),
         "overlap": prepared.policy.overlap,
+        "on_denial": prepared.grant.on_denial,
+        "unknown_tools": prepared.grant.unknown_tools,
+        "window_limit": prepared.grant.window_limit,
+        "sni": prepared.grant.sni,
         "sections": [
             {
                 "kind": section.kind,

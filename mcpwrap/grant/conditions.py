@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mcpwrap.grant.consistency import contradictions, together
 from mcpwrap.grant.grant import ArgRule
 from mcpwrap.grant.problem import Wrong, did_you_mean
 from mcpwrap.grant.regular import WAY_OUT, NoRE2, matcher
-from mcpwrap.grant.rules import ITEMS, argument_steps, safe
+from mcpwrap.grant.rules import argument_steps, safe
 from mcpwrap.grant.tables import kind_of
+from mcpwrap.grant.values import OTHERS, TYPES, same
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,15 +22,7 @@ if TYPE_CHECKING:
     from mcpwrap.grant.block import Blocks
     from mcpwrap.grant.position import Path
 
-TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
-"""The types of JSON Schema; as there, an integer is a number without a fraction, and also a number."""
-
 CONDITIONS: Final = ("pattern", "enum", "type", "min", "max", "max_length", "required", "forbid")
-OTHERS: Final = "*"
-"""The name that stands for every name no other rule of the table has."""
-
-_NUMBERS: Final = ("integer", "number")
-_WITH_LENGTH: Final = ("string", "array", "object")
 _EXAMPLE: Final = 'as in: args.limit = { type = "integer", max = 100 }'
 
 
@@ -103,7 +97,7 @@ class _Reader:
             required=self.flag(path, own, "required"),
             forbid=self.flag(path, own, "forbid"),
         )
-        for key, what, hint in _contradictions(rule, own) if count == len(self.source.problems) else ():
+        for key, what, hint in contradictions(rule, own) if count == len(self.source.problems) else ():
             self.source.problem((*path, key), what, hint, key=True)
         if count != len(self.source.problems):
             raise _Noted
@@ -176,7 +170,7 @@ class _Reader:
         """Note rules of the table that cannot be met together."""
         for index, (rule, path) in enumerate(self.rules):
             for other, _ in self.rules[:index]:
-                problem = _together(rule, other) or _together(other, rule)
+                problem = together(rule, other) or together(other, rule)
                 if problem:
                     what, hint = problem
                     self.source.problem(
@@ -187,89 +181,3 @@ class _Reader:
 
 class _Noted(Exception):
     """The conditions of one argument make no rule; why has been noted."""
-
-
-def same(value: object, other: object) -> bool:
-    """Whether two JSON values that are no arrays or objects are equal: 1 is 1.0, and true is not 1."""
-    return isinstance(value, bool) == isinstance(other, bool) and value == other
-
-
-def fits(value: object, name: str) -> bool:
-    """Whether a JSON value is of the type of this name."""
-    if isinstance(value, bool):
-        return name == "boolean"
-    if isinstance(value, int):
-        return name in _NUMBERS
-    if isinstance(value, float):
-        return name == "number" or (name == "integer" and value.is_integer())
-    return {"string": str, "array": list, "object": dict, "null": type(None)}.get(name) is type(value)
-
-
-def _contradictions(rule: ArgRule, own: Mapping[str, object]) -> list[tuple[str, str, str]]:
-    """Return (key, why it can never be met or adds nothing, hint) of one rule's conditions."""
-    out: list[tuple[str, str, str]] = []
-    others = [key for key in own if key != "forbid"]
-    if rule.forbid and others:
-        out.append((others[0], f'the argument is forbidden, so "{others[0]}" can never apply', "keep one"))
-        return out
-    if not rule.forbid and not rule.required and not set(own) - {"forbid", "required"}:
-        return [(next(iter(own)), "a condition that asks for nothing", "remove the line")]
-    if rule.required and rule.steps == (OTHERS,):
-        out.append(("required", '"*" stands for names that are not known, and none of them is required', ""))
-    for key in ("pattern", "min", "max", "max_length"):
-        if rule.enum is not None and key in own:
-            out.append((key, f'the values are listed, so "{key}" adds nothing', "keep one"))
-    kinds = {"pattern": ("string",), "min": _NUMBERS, "max": _NUMBERS, "max_length": _WITH_LENGTH}
-    for key, types in kinds.items():
-        if key not in own:
-            continue
-        if rule.type is not None and rule.type not in types:
-            out.append((key, f'no {rule.type} can meet "{key}"', f'"{key}" is for: {", ".join(types)}'))
-        clash = next((name for name in kinds if name in own and not set(kinds[name]) & set(types)), None)
-        if clash is not None and list(kinds).index(clash) < list(kinds).index(key):
-            out.append((key, f'no value can meet "{clash}" and "{key}"', "keep one"))
-    if rule.min is not None and rule.max is not None and rule.min > rule.max:
-        out.append(("min", "no number is both: min is greater than max", "exchange them"))
-    if rule.enum is not None and rule.type is not None:
-        wrong = next((value for value in rule.enum if not fits(value, rule.type)), None)
-        if wrong is not None:
-            out.append(("enum", f"a listed value can never be given: it is no {rule.type}", "keep one"))
-    return out
-
-
-def _together(rule: ArgRule, other: ArgRule) -> tuple[str, str] | None:
-    """Return what is wrong with `rule` beside `other`, and a hint."""
-    name = ".".join(rule.steps).replace("." + ITEMS, ITEMS)
-    if rule.steps == other.steps:
-        return f'"{name}" is listed twice', "put all of it in one table"
-    if OTHERS in (rule.steps[0], other.steps[0]):
-        return None
-    depth = next(
-        (i for i, (mine, theirs) in enumerate(zip(rule.steps, other.steps, strict=False)) if mine != theirs),
-        None,
-    )
-    if depth is None:
-        if len(rule.steps) < len(other.steps):
-            return None
-        above, wanted = other, "array" if rule.steps[len(other.steps)] == ITEMS else "object"
-        if above.forbid:
-            return f'"{name}" is in an argument that is forbidden', "keep one"
-        if (
-            above.pattern is not None
-            or above.enum is not None
-            or above.min is not None
-            or above.max is not None
-        ):
-            return f'"{name}" is in an argument that can be no {wanted}', "keep one"
-        if above.type not in (None, wanted):
-            return f'"{name}" is in an argument that must be of type {above.type}', f"it needs an {wanted}"
-        return None
-    mine, theirs = rule.steps[depth], other.steps[depth]
-    if ITEMS in (mine, theirs):
-        return f'"{name}" and another rule want one argument to be an array and an object', "keep one"
-    if mine.casefold() == theirs.casefold():
-        return (
-            f'"{name}" differs from another rule by case alone, and a call may have one of them only',
-            "keep one",
-        )
-    return None

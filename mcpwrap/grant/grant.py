@@ -152,7 +152,7 @@ class ArgRule(NamedTuple):
     """One `args.NAME` condition, which a call must meet to be forwarded.
 
     `steps` as in `ArgPath`; `("*",)` stands for every top-level name no other rule of the table names.
-    `pattern` is RE2 and must match the whole string. `type` is one of `conditions.TYPES`. None: not asked for.
+    `pattern` is RE2 and must match the whole string. `type` is one of `values.TYPES`. None: not asked for.
     `max_length` counts characters of a string, items of an array, names of an object.
     """
 
@@ -232,6 +232,11 @@ class Grant(NamedTuple):
     sni: ServerNames = "match"
     nested_sandbox: bool = False
     install_write: InstallWrite = ""
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The tables that grant something, whenever they are in force."""
+        return (self.server, self.startup, self.resources, self.prompts, *(tool.block for tool in self.tools))
 
     @property
     def digest(self) -> str:

@@ -132,14 +132,7 @@ def check_command(grant: Grant, command: Sequence[str], home: str) -> None:
 def writable_trees(grant: Grant) -> tuple[str, ...]:
     """Return every directory or file some rule of the grant lets a server write."""
     trees: list[str] = []
-    blocks = [
-        grant.server,
-        grant.startup,
-        grant.resources,
-        grant.prompts,
-        *(tool.block for tool in grant.tools),
-    ]
-    for rule in (rule for block in blocks for rule in block.paths if rule.noun == "fs_write"):
+    for rule in (rule for block in grant.blocks for rule in block.paths if rule.noun == "fs_write"):
         if rule.arg is not None:
             trees += rule.arg.within
         elif rule.glob is not None:

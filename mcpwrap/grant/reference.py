@@ -76,6 +76,58 @@ A bare name is looked up on PATH when the server is started, an absolute path na
 it runs need lines of their own. Nothing in a directory the server can write is ever executed, unless
 `exec = ["any-writable"]`.
 
+## Hosts
+
+| rule in `net` | grants |
+|---|---|
+| `"api.example.com"` | that name on port 443 |
+| `"api.example.com:8443"`, `"api.example.com:*"` | another port, every port |
+| `"*.example.org"` | every name below, not `example.org` itself; public addresses only |
+| `"localhost:5432"`, `"127.0.0.1:5432"`, `"[::1]:5432"` | a service of this machine; all three are one host |
+| `"192.0.2.1"`, `"10.0.0.0/8:5432"`, `"[2001:db8::1]"`, `"[fd00::/8]:22"` | an address, a network |
+| `"udp://ntp.example.org:123"` | by UDP; all others are by TCP |
+| `"any"` | every public address, every TCP port |
+| `"$arg:url"` | the host of the URL in this argument of the call, on 443, 80 and its own port; with and without `www.` |
+| `"$arg:url in *.wikipedia.org, example.org"` | that, if it is one of these |
+
+- A name is resolved outside, and the address that was checked is the one that is dialed. A name that is listed may be
+  on a private network; one that `*.`, `any` or an argument lets through may not. Loopback, link-local addresses and
+  cloud metadata are reached by a rule of that address only.
+- A literal address is reached by a rule of an address or network (or `any`), never by that of a name.
+- Names are compared without case and without the dot of the root, other scripts as A-labels (`xn--…`). Spellings of
+  addresses that programs read in different ways (`0x7f.1`, `127.1`, `::ffff:10.0.0.1`) are refused.
+- On port 443 the name in the TLS handshake must be that of the host, see `sni`.
+- A redirect to another host needs a line of its own.
+
+## Sockets and ports
+
+- `unix` names the path of one socket: absolute, or with variables (`"$SSH_AUTH_SOCK"`); no patterns, no `$arg`. A
+  socket of Docker, an agent, D-Bus or a display is all its owner may do: `mcpwrap check` says so.
+- `listen = ["8080"]` lets programs of this machine reach the server at 127.0.0.1:8080, `"any:8080"` everybody who
+  reaches this machine. Inside the sandbox the server may listen as it likes.
+
+## Arguments
+
+`args.NAME = {{ … }}` holds conditions on the argument NAME, which may be dotted (`args.opts.limit`) or, quoted, go
+through items (`args."paths[]"`, `args."items[].name"`: every item must meet them).
+
+| condition | the value |
+|---|---|
+| `pattern = '…'` | is a string that matches as a whole, in the syntax of RE2: no look-around, no back-references |
+| `enum = […]` | is one of these |
+| `type = "…"` | is a string, integer, number, boolean, array, object or null |
+| `min`, `max` | is a number in these bounds |
+| `max_length` | has at most so many characters, items or names |
+| `required = true` | is there, and not null |
+| `forbid = true` | is not there |
+
+- An argument that is absent passes, unless it is required. `args."*"` is for all names no other rule of the table
+  has: `args."*" = {{ forbid = true }}` lets no other pass.
+- A name that differs from one with conditions by case alone is refused: some servers take one for the other. So are
+  arguments that are no object, and strings longer than 64 KiB where a pattern or list would have to read them.
+- If several headers match a tool, the conditions of the most exact one hold, and no others.
+- Patterns need the Python module `re2` (PyPI: `google-re2`), which comes with mcpwrap; nothing else does.
+
 ## Limits
 
 A file has at most {MAX_BYTES // 1024} KiB and {MAX_RULES:,} rules.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mcpwrap.grant.conditions import OTHERS, fits, same
 from mcpwrap.grant.regular import matcher
 from mcpwrap.grant.rules import ITEMS
+from mcpwrap.grant.values import OTHERS, fits, same
 from mcpwrap.policy.reasons import shown
 from mcpwrap.protocol.glance import LongText
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcpwrap.grant.grant import ANY_WRITABLE
+from mcpwrap.grant.render import key_text
+from mcpwrap.grant.words import condition_words, host_words, listen_words, wider
 from mcpwrap.policy.names import DOTENV
 
 if TYPE_CHECKING:
-    from mcpwrap.grant.grant import Block, PathRule
+    from collections.abc import Iterable
+
+    from mcpwrap.grant.grant import ArgRule, Block, PathRule
     from mcpwrap.policy.compile import Policy
 
 _VERBS = {"fs_read": "read", "fs_write": "write", "fs_deny": "never"}
@@ -17,7 +21,10 @@ _VERBS = {"fs_read": "read", "fs_write": "write", "fs_deny": "never"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: `verb` (read, write, run, never, quiet), `what`, the rule `id`, and a `note` or none."""
+    """One line: `verb`, `what`, the rule `id`, and a `note` or none.
+
+    `verb`: read, write, run, reach (a host or socket), serve (a port), check (an argument), pin, never, quiet, wider.
+    """
 
     verb: str
     what: str
@@ -27,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One phase or tool. `kind` is server, startup, tool, quiet, always or private."""
+    """One phase or tool. `kind`: server, startup, tool, resources, prompts, quiet, wider, always or private."""
 
     kind: str
     title: str
@@ -42,14 +49,30 @@ def describe(policy: Policy, tools: tuple[str, ...] = ()) -> tuple[Section, ...]
     if not tools:
         sections.append(Section("startup", "until start-up has ended, besides", _rows(policy, grant.startup)))
         sections += [
-            Section("tool", f"while {table.header} is called, besides", _rows(policy, table.block))
-            for table in policy.tools
+            Section(
+                "tool",
+                f"while {tool.header} is called, besides",
+                _rows(policy, tool.block)
+                + _checks(tool.args, tool.pin, f"tools.{key_text(tool.header)}.pin"),
+            )
+            for tool in grant.tools
         ]
+        sections.append(
+            Section(
+                "resources", "while resources are listed or read, besides", _rows(policy, grant.resources)
+            )
+        )
+        sections.append(
+            Section("prompts", "while prompts are listed or fetched, besides", _rows(policy, grant.prompts))
+        )
     for tool in tools:
-        rows = _rows(policy, policy.tool_block(tool))
+        checks = _checks(policy.args_of(tool), policy.pin_of(tool), f"tools.{key_text(tool)}.pin")
+        rows = _rows(policy, policy.tool_block(tool)) + checks
         sections.append(Section("tool", f"while {tool} is called, besides", rows))
     quiet = tuple(Row("quiet", row.what, row.rule, row.note) for row in _rows(policy, grant.quiet))
     sections.append(Section("quiet", "refused, and never told to the model", quiet))
+    twice = tuple(Row("wider", what, rule, why) for what, rule, why in wider(grant))
+    sections.append(Section("wider", "look twice: what is held by default, and given up here", twice))
     sections.append(Section("private", "private: reached by no rule that does not name it", _private(policy)))
     return tuple(section for section in sections if section.rows)
 
@@ -68,6 +91,38 @@ def _rows(policy: Policy, block: Block) -> tuple[Row, ...]:
         elif found != program.program and found is not None:
             note = f"is {policy.facts.real(found)}"
         rows.append(Row("run", program.program, program.id, note))
+    for host in block.hosts:
+        what, note = host_words(host)
+        rows.append(Row("reach", what, host.id, note))
+    rows += [
+        Row("reach", socket.path, socket.id, _socket_note(policy, socket.path)) for socket in block.sockets
+    ]
+    for listen in block.listens:
+        what, note = listen_words(listen)
+        rows.append(Row("serve", what, listen.id, note))
+    return tuple(rows)
+
+
+def _socket_note(policy: Policy, path: str) -> str:
+    real = policy.facts.real(path)
+    notes = ["a socket of this machine"]
+    if real != path:
+        notes.append(f"leads to {real}")
+    if policy.facts.kind(real) == "missing":
+        notes.append("does not exist")
+    guarded = policy.guarded(path) or policy.guarded(real)
+    if guarded:
+        notes.append(f"named exactly, so granted in spite of {guarded}")
+    return "; ".join(notes)
+
+
+def _checks(rules: Iterable[ArgRule], pin: str | None, pin_id: str) -> tuple[Row, ...]:
+    rows = []
+    for rule in rules:
+        what, note = condition_words(rule)
+        rows.append(Row("check", what, rule.id, note))
+    if pin is not None:
+        rows.append(Row("pin", pin, pin_id, "another description is refused"))
     return tuple(rows)
 
 

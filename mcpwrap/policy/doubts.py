@@ -42,15 +42,23 @@ def doubts(policy: Policy) -> list[str]:
             lines.append(
                 f"{rule.where}: {_shown(policy, path)} is opened in spite of {guarded}: it is named exactly"
             )
+    for socket in (socket for block in policy.grant.blocks for socket in block.sockets):
+        real = policy.facts.real(socket.path)
+        if policy.facts.kind(real) == "missing":
+            lines.append(f"{socket.where}: {_shown(policy, socket.path)} does not exist")
+        guarded = policy.guarded(socket.path) or policy.guarded(real)
+        if guarded:
+            lines.append(
+                f"{socket.where}: {_shown(policy, socket.path)} is opened in spite of {guarded}: it is named exactly"
+            )
     return lines
 
 
 def _granted(policy: Policy) -> Iterator[tuple[PathRule, str]]:
     """Yield the rules of the file itself that grant one path."""
-    grant = policy.grant
-    for block in (grant.server, grant.startup, *(tool.block for tool in grant.tools)):
+    for block in policy.grant.blocks:
         for rule in block.paths:
-            if rule.path is not None and rule.noun != "fs_deny" and rule.where.file == grant.file:
+            if rule.path is not None and rule.noun != "fs_deny" and rule.where.file == policy.grant.file:
                 yield rule, rule.path
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tomllib
 
 from mcpwrap.audit.text import render
-from mcpwrap.audit.wider import wider
+from mcpwrap.audit.wider import rules_of, wider
+from tests.unit.grant.reading import read
 
 AT = "2026-11-30T18:17:57.707Z"
 
@@ -125,6 +126,36 @@ def test_what_is_wider_than_in_the_last_run_is_named() -> None:
     assert wider(last, now) == ["server.fs_read ~/b", "policy.overlap union"]
     assert wider(last, ["server.fs_read ~/a", "policy.overlap serialize"]) == []
     assert wider({}, now) == []
+
+
+def test_a_condition_that_is_gone_is_wider_and_a_new_one_is_not() -> None:
+    strict = read("[tools.q]\nargs.sql = { max_length = 9 }\n")
+    lax = read('[tools.q]\nargs.sql = { max_length = 99 }\nnet = ["db:5432"]\n')
+    assert wider({"rules": rules_of(lax)}, rules_of(strict)) == [
+        "no more condition tools.q.args.sql argument sql: not longer than 99"
+    ]
+    assert wider({"rules": rules_of(strict)}, rules_of(lax)) == [
+        "tools.q.net db:5432",
+        "no more condition tools.q.args.sql argument sql: not longer than 9",
+    ]
+
+
+def test_what_a_file_gives_up_is_wider() -> None:
+    text = (
+        '[server]\nnested_sandbox = true\ninstall_write = "copy"\nunix = ["/run/s"]\nlisten = ["80"]\n'
+        '[policy]\nsni = "any"\nunknown_tools = "allow"\nwindow_limit = "1h"\n[resources]\nnet = ["any"]\n'
+    )
+    before = rules_of(read(""))
+    assert wider({"rules": before}, rules_of(read(text))) == [
+        "server.unix /run/s",
+        "server.listen 80",
+        "resources.net any",
+        "policy.window_limit 1h",
+        "policy.unknown_tools allow",
+        "policy.sni any",
+        "server.nested_sandbox",
+        "server.install_write copy",
+    ]
 
 
 def test_damaged_records_are_counted_and_the_others_told() -> None:

@@ -132,3 +132,37 @@ def test_a_grant_that_is_wrong_is_an_error_of_both(command: list[str], tmp_path:
         show.run(command)
     with pytest.raises(GrantError):
         why.run(["t", "--read", "x", *command])
+
+
+def test_show_lists_what_is_reached_and_checked_and_what_is_given_up(
+    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "grant.toml").write_text(
+        '[policy]\nunknown_tools = "allow"\nsni = "any"\nwindow_limit = "90s"\n'
+        '[tools.fetch]\nnet = ["$arg:url in *.wikipedia.org", "api.example.com", "any"]\n'
+        f'args.url = {{ max_length = 9 }}\npin = "sha256:{"0" * 64}"\n'
+        '[tools."*"]\nunix = ["~/.ssh/agent"]\n[resources]\nlisten = ["8080"]\n'
+        '[server.quiet]\nnet = ["telemetry.example.com"]\n'
+    )
+    show.run(command)
+    whole = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    show.run(["fetch", *command])
+    fetch = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    agent = f"reach {tmp_path}/home/.ssh/agent tools.*.unix[0]"
+    for line in (
+        "reach the host of $arg:url, if it is *.wikipedia.org tools.fetch.net[0] (on 443, 80 and the port it names)",
+        "reach api.example.com:443 tools.fetch.net[1]",
+        "check argument url tools.fetch.args.url (not longer than 9)",
+        f"pin sha256:{'0' * 64} tools.fetch.pin (another description is refused)",
+        "wider every public address tools.fetch.net[2] (data can be sent anywhere)",
+        "wider tools nobody listed policy.unknown_tools (may be called, with the grant of [server])",
+        "quiet telemetry.example.com:443 server.quiet.net[0]",
+    ):
+        assert line in whole
+        assert line in fetch
+    assert (
+        "calls keep their grant for 90s; those of unknown tools are allowed; what one is refused is told"
+        in ("\n".join(whole))
+    )
+    assert "serve port 8080 resources.listen[0] (from this machine only)" in whole
+    assert any(line.startswith(agent.replace("*", '"*"')) and "private:.ssh" in line for line in fetch)

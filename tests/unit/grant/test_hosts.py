@@ -138,7 +138,7 @@ def test_another_spelling_is_refused_with_the_one_to_write(text: str, hint: str)
     ],
 )
 def test_what_names_no_host_for_certain_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         rule(text)
 
 
@@ -257,7 +257,7 @@ def test_a_socket_is_named_exactly(text: str, path: str) -> None:
     ],
 )
 def test_what_names_no_socket_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         unix_rule("server.unix[0]", text, HERE, VARIABLES)
 
 
@@ -300,7 +300,7 @@ def test_a_port_is_reached_from_here_unless_from_everywhere(text: str, port: int
     ],
 )
 def test_what_is_no_port_to_listen_on_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         listen_rule("server.listen[0]", text, HERE)
 
 
