@@ -1,5 +1,7 @@
 """`$arg`: what the arguments of one call grant, looked up once, before the request is forwarded.
 
+Paths here, hosts in `bindhosts`.
+
 A value binds where both the path as written and the object it leads to lie under the same root of the
 rule's `within`. What binds nothing is reported with its reason; the call is forwarded all the same,
 so that the server's own message stays.
@@ -14,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.limits import BOUND_CHARACTERS_PER_CALL, BOUND_VALUES_PER_CALL, PATH_CHARACTERS
 from mcpwrap.operation import Need
-from mcpwrap.policy.active import Bound, BoundKind, BoundPath, Resolved, Unbound
+from mcpwrap.policy.active import Bound, BoundHost, BoundKind, BoundPath, Resolved, Unbound
 from mcpwrap.policy.match import below
 from mcpwrap.protocol.glance import LongText
 
 if TYPE_CHECKING:
-    from mcpwrap.grant.grant import ArgPath, Block, PathRule
+    from mcpwrap.grant.grant import ArgHost, ArgPath, Block, HostRule, PathRule
     from mcpwrap.policy.compile import Policy
 
 ITEMS: Final = "[]"
@@ -34,6 +36,11 @@ NO_FILE: Final = "no-file"
 TOO_MANY: Final = "too-many"
 TOO_LONG: Final = "too-long"
 
+NO_HOST: Final = "no-host"
+AMBIGUOUS: Final = "ambiguous-host"
+OUTSIDE_HOSTS: Final = "outside-hosts"
+OWN_NETWORK: Final = "own-network"
+
 REASONS: Final = {
     ABSENT: "the argument is absent",
     NOT_TEXT: "the argument is not a string",
@@ -43,6 +50,10 @@ REASONS: Final = {
     LEADS_OUTSIDE: "the path leads outside the directory `within` allows",
     NO_FILE: "the path leads to a socket, device or pipe",
     TOO_LONG: "the argument is longer than any path",
+    NO_HOST: "the argument names no host",
+    AMBIGUOUS: "the host in the argument can be read in more than one way",
+    OUTSIDE_HOSTS: "the host is not among those its rule allows",
+    OWN_NETWORK: "the host is this machine, or an address that is not public",
     TOO_MANY: f"one call may bind {BOUND_VALUES_PER_CALL} values of {BOUND_CHARACTERS_PER_CALL} characters in all",
 }
 """Why a value bound nothing, in words; any other reason is the id of the private rule the path met."""
@@ -59,7 +70,14 @@ def bind(
     for rule in block.paths:
         if rule.arg is not None and rule.noun != "fs_deny":
             binder.rule(rule, rule.arg, arguments)
-    return Bound(tuple(dict.fromkeys(binder.paths)), tuple(dict.fromkeys(binder.unbound)))
+    for host_rule in block.hosts:
+        if host_rule.arg is not None:
+            binder.host_rule(block, host_rule, host_rule.arg, arguments)
+    return Bound(
+        tuple(dict.fromkeys(binder.paths)),
+        tuple(dict.fromkeys(binder.unbound)),
+        tuple(dict.fromkeys(binder.hosts)),
+    )
 
 
 class _Binder:
@@ -70,26 +88,45 @@ class _Binder:
         self._characters = 0
         self.paths: list[BoundPath] = []
         self.unbound: list[Unbound] = []
+        self.hosts: list[BoundHost] = []
 
     def rule(self, rule: PathRule, arg: ArgPath, arguments: Mapping[str, object]) -> None:
         need = Need.WRITE if rule.noun == "fs_write" else Need.READ
-        argument = ".".join(arg.steps).replace(f".{ITEMS}", ITEMS)
+        for argument, value in self._texts(need, rule.id, arg.steps, arguments):
+            reason = _no_path(value)
+            if reason is not None:
+                self.unbound.append(Unbound(need, rule.id, argument, value, "", reason))
+            else:
+                self._value(rule, arg, need, argument, value)
+
+    def host_rule(self, block: Block, rule: HostRule, arg: ArgHost, arguments: Mapping[str, object]) -> None:
+        from mcpwrap.policy.bindhosts import bind_host  # here only: most grants have no such rule
+
+        for argument, value in self._texts(Need.CONNECT, rule.id, arg.steps, arguments):
+            hosts, unbound = bind_host(self._policy, block, rule, arg, argument, value)
+            self.hosts += hosts
+            if unbound is not None:
+                self.unbound.append(unbound)
+
+    def _texts(
+        self, need: Need, rule: str, steps: tuple[str, ...], arguments: Mapping[str, object]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (name of the argument, value) for each value at `steps` that is a text, within the limits."""
+        argument = ".".join(steps).replace(f".{ITEMS}", ITEMS)
         values = 0
-        for value in _values(arguments, arg.steps):
+        for value in _values(arguments, steps):
             values += 1
             self._values += 1
             self._characters += len(value) if isinstance(value, str) else 0
             if self._values > BOUND_VALUES_PER_CALL or self._characters > BOUND_CHARACTERS_PER_CALL:
-                self.unbound.append(Unbound(need, rule.id, argument, "", "", TOO_MANY))
+                self.unbound.append(Unbound(need, rule, argument, "", "", TOO_MANY))
                 return
-            reason = _unusable(value)
-            if reason is not None or not isinstance(value, str):
-                text = value if isinstance(value, str) else ""
-                self.unbound.append(Unbound(need, rule.id, argument, text, "", reason or NOT_TEXT))
+            if isinstance(value, str) and value:
+                yield argument, value
             else:
-                self._value(rule, arg, need, argument, value)
+                self.unbound.append(Unbound(need, rule, argument, "", "", _no_text(value)))
         if not values:
-            self.unbound.append(Unbound(need, rule.id, argument, "", "", ABSENT))
+            self.unbound.append(Unbound(need, rule, argument, "", "", ABSENT))
 
     def _value(self, rule: PathRule, arg: ArgPath, need: Need, argument: str, value: str) -> None:
         roots = tuple(zip(arg.within, self._policy.within[rule.id], strict=True))
@@ -174,11 +211,15 @@ def _values(arguments: object, steps: tuple[str, ...]) -> Iterator[object]:
         yield from _values(arguments[steps[0]], steps[1:])
 
 
-def _unusable(value: object) -> str | None:
-    if not isinstance(value, str):
-        return ABSENT if value is None else TOO_LONG if isinstance(value, LongText) else NOT_TEXT
-    if not value:
+def _no_text(value: object) -> str:
+    """Return why `value` is no text that could name anything."""
+    if isinstance(value, str):
         return EMPTY
+    return ABSENT if value is None else TOO_LONG if isinstance(value, LongText) else NOT_TEXT
+
+
+def _no_path(value: str) -> str | None:
+    """Return why `value` can name no file, None if it can."""
     path = _local(value)
     return NUL if "\0" in path else TOO_LONG if len(path) > PATH_CHARACTERS else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcpwrap.grant.grant import EVERY_TOOL, Block, ExecRule, Grant, Overlap
+from mcpwrap.grant.grant import EVERY_TOOL, Block, ExecRule, Grant, Overlap, joined
 from mcpwrap.grant.pattern import header_regex
 from mcpwrap.operation import Decision
 from mcpwrap.policy.bind import bind
@@ -148,9 +148,7 @@ class Policy:
 
     def tool_block(self, tool: str) -> Block:
         """Return the rules in force during a call of `tool`, besides those of `[server]`."""
-        blocks = [table.block for table in self.tables_of(tool)]
-        columns = zip(*blocks, strict=True)  # paths, execs, hosts, sockets, listens
-        return Block(*(tuple(rule for rules in column for rule in rules) for column in columns))
+        return joined(table.block for table in self.tables_of(tool))
 
     def args_of(self, tool: str) -> tuple[ArgRule, ...]:
         """Return the conditions on the arguments of `tool`: of the headers that have any, the most exact alone.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.operation import Decision
 from mcpwrap.policy.addresses import WITHIN_REACH, classify, read
 from mcpwrap.policy.ground import REMEMBERED
-from mcpwrap.policy.hosts import Entry, HostTable, canonical_name, host_of, is_localhost
+from mcpwrap.policy.hosts import Entry, HostTable, canonical_name, host_of, is_localhost, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,9 @@ class Guard:
         if data is None:
             return NO_HOST
         if isinstance(host, bytes):
-            return decision if data == host else NO_HOST
+            # The loopback addresses are one host: a server of it may listen on any of them.
+            same = data == host or (is_loopback(data) and is_loopback(host))
+            return decision if same else NO_HOST
         kind = classify(data)
         if kind == "public" and not is_localhost(host):
             return decision

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mcpwrap.policy.addresses import WITHIN_REACH, is_number, packed, place, read
+from mcpwrap.policy.addresses import WITHIN_REACH, is_number, packed, place, read, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +23,7 @@ MAX_NAME: Final = 253
 
 _NAME = re.compile(r"(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-)[a-z0-9_-]{1,63}(?<!-)", re.ASCII)
 _LOOPBACK: Final = ("127.", "::1/")
+_LOOPBACK_6: Final = bytes(15) + b"\1"
 
 
 class Peer(NamedTuple):
@@ -95,7 +96,7 @@ class HostTable:
         networks is reached by a rule that names such a place and nothing wider.
         """
         kind, length = place(data)
-        if kind == "loopback" and (len(data) == 4 or (data[:12] == bytes(12) and data[12:] == b"\0\0\0\1")):
+        if is_loopback(data):
             yield from self.localhost
         if guarded and (kind == "public" or kind in WITHIN_REACH):
             length = 0
@@ -174,6 +175,26 @@ def _add(out: HostTable, rule: HostRule) -> None:
         networks[value] = networks.get(value, ()) + entry
 
 
+def spelled(peer: Peer) -> str:
+    """Return the object of an operation on `peer`: "host:port", "[v6]:port" or "udp://host:port"."""
+    host = peer.name or peer.address
+    text = f"[{host}]:{peer.port}" if ":" in host else f"{host}:{peer.port}"
+    return f"{peer.protocol}://{text}" if peer.protocol != "tcp" else text
+
+
+def peer_of(text: str) -> Peer | None:
+    """Return the peer of an object as `spelled` makes it; None if it is none."""
+    scheme, _, rest = text.rpartition("://")
+    host, colon, port = rest.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and len(port) <= 5):
+        return None
+    address = read(host)
+    protocol = scheme or "tcp"
+    if address is not None:
+        return Peer("", text_of(address), int(port), protocol)
+    return Peer(host, "", int(port), protocol) if canonical_name(host) is not None else None
+
+
 def host_of(peer: Peer) -> str | bytes | None:
     """Return what is decided on: a canonical name, or an address if `peer` has none or one that is a number.
 
@@ -195,6 +216,11 @@ def canonical_name(text: str) -> str | None:
 def is_localhost(name: str) -> bool:
     """Whether a canonical name is this machine's own (RFC 6761 6.3)."""
     return name == LOCALHOST or name.endswith("." + LOCALHOST)
+
+
+def is_loopback(data: bytes) -> bool:
+    """Whether an address is 127.0.0.0/8 or ::1, and none that only wraps one."""
+    return data[0] == 127 if len(data) == 4 else data == _LOOPBACK_6
 
 
 def is_within(name: str, patterns: tuple[str, ...]) -> bool:

@@ -123,7 +123,7 @@ class Machine:
 
     def call(self, policy: Policy, tool: str = "t", **arguments: object) -> Effective:
         bound = policy.bind(tool, arguments, self.resolve)
-        return policy.effective(Active(1, False, (ActiveWindow("w1", tool, bound.paths),)))
+        return policy.effective(Active(1, False, (ActiveWindow("w1", tool, bound.paths, bound.hosts),)))
 
     def decide(self, effective: Effective, need: Need, path: str, *, host: bool = False) -> Decision:
         """Decide as the broker does: on the real path, with what is there."""

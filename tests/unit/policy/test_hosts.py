@@ -148,7 +148,9 @@ def test_resources_and_prompts_have_their_own_tables_and_none_of_a_tool() -> Non
         (to("localhost", 6379), "8.8.8.8", "address-guard:public"),
         (to("localhost", 6379), "10.0.0.1", "address-guard:private"),
         (to("127.0.0.1", 6379), "127.0.0.1", "server.net[4]"),
-        (to("127.0.0.1", 6379), "127.0.0.2", "no-host"),
+        (to("127.0.0.1", 6379), "::1", "server.net[4]"),
+        (to("127.0.0.1", 6379), "64:ff9b::7f00:1", "no-host"),
+        (to("127.0.0.1", 6379), "8.8.8.8", "no-host"),
         (to("10.0.0.1", 5432), "8.8.8.8", "no-host"),
     ],
 )  # fmt: skip
