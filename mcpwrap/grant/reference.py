@@ -87,7 +87,7 @@ it runs need lines of their own. Nothing in a directory the server can write is 
 | `"192.0.2.1"`, `"10.0.0.0/8:5432"`, `"[2001:db8::1]"`, `"[fd00::/8]:22"` | an address, a network |
 | `"udp://ntp.example.org:123"` | by UDP; all others are by TCP |
 | `"any"` | every public address, every TCP port |
-| `"$arg:url"` | the host of the URL in this argument of the call, on 443, 80 and its own port; with and without `www.` |
+| `"$arg:url"` | the host of the URL in this argument of the call, on 443, 80 and its port; with and without `www.` |
 | `"$arg:url in *.wikipedia.org, example.org"` | that, if it is one of these |
 
 - A name is resolved outside, and the address that was checked is the one that is dialed. A name that is listed may be

@@ -63,6 +63,41 @@ def test_a_run_loads_the_standard_library_only_and_little_of_it() -> None:
     assert not loaded & COSTLY
 
 
+NETWORKLESS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from mcpwrap import profiles
+from mcpwrap.audit.wider import rules_of
+from mcpwrap.grant.parse import parse
+from mcpwrap.grant.paths import Variables
+text = '[tools.a]\\nfs_read = ["~/w"]\\n' + sys.argv[2]
+rules_of(parse(text, "g", Variables("/h", "", "/", "/tmp", "/s", "/c", {}), profiles.text))
+print(*sys.modules)
+"""
+ON_DEMAND = {"re2", "ipaddress", "mcpwrap.grant.hosts", "mcpwrap.grant.sockets", "mcpwrap.grant.conditions"}
+
+
+@pytest.mark.parametrize(
+    ("more", "loads"),
+    [
+        ("", set()),
+        ('net = ["a.example"]', {"ipaddress", "mcpwrap.grant.hosts"}),
+        ("args.a = { max = 1 }", {"mcpwrap.grant.conditions"}),
+        ("args.a = { pattern = 'a' }", {"mcpwrap.grant.conditions", "re2"}),
+    ],
+)
+def test_a_grant_loads_what_its_nouns_need_and_no_more(more: str, loads: set[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", NETWORKLESS, str(ROOT), more],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & ON_DEMAND == loads
+
+
 def test_the_package_depends_on_nothing_but_re2() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert [each.partition(">")[0] for each in project["dependencies"]] == ["google-re2"]
