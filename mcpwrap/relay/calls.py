@@ -70,16 +70,15 @@ class Calls:
     def open_window(self, window: Window) -> str:
         """Put the call's grant in force. Return why it cannot be, or "": then nothing has changed."""
         tool = window.tool if window.method == TOOLS_CALL else ""
-        bound = self._policy.bind(tool, window.arguments, resolve)
+        area = _AREAS.get(window.area, "tools")
+        bound = self._policy.bind(tool, window.arguments, resolve, area)
         self._journal.opened(window, bound)
         try:
             self._journal.flush()
         except OSError as error:
             return f"its audit record cannot be written: {error.strerror}"
         self._windows[window.id] = window
-        self._active[window.id] = ActiveWindow(
-            window.id, tool, bound.paths, bound.hosts, _AREAS.get(window.area, "tools")
-        )
+        self._active[window.id] = ActiveWindow(window.id, tool, bound.paths, bound.hosts, area)
         self._bound[window.id] = bound
         self._refused[window.id] = set()
         try:
