@@ -36,7 +36,9 @@ def run(options: Options) -> int:
     limits = _limits(options)
     child = stem.start(
         plan(
-            policy.floor, prepared.facts, PlanOptions(prepared.installation.program, limits, identity.users())
+            policy.floor,
+            prepared.facts,
+            PlanOptions(prepared.installation.program, limits, identity.users(), egress=policy.egress),
         ),
         policy,
         page,

@@ -103,9 +103,7 @@ def _connect(s: Session, ident: int, c: Caller, a: Args) -> None:
 
 
 def _sendto(s: Session, ident: int, c: Caller, a: Args) -> None:
-    if a[4]:
-        sockets.send(s, c, a[4], as_int(a[5]))
-    s.listener.proceed(ident)
+    sockets.send(s, ident, c, as_int(a[0]), (a[1], a[2]), as_int(a[3]), (a[4], as_int(a[5])))
 
 
 def _by_number(table: dict[str, _Row]) -> dict[int, _Row]:

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 from mcpwrap.broker.calls import DIRECT, EXECS, OPENS, SOCKETS, VALUES
 from mcpwrap.broker.exec import Executions, WrongImage
 from mcpwrap.broker.listener import Listener
+from mcpwrap.broker.place import OWN
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.session import Session, enter_descriptors
 from mcpwrap.broker.verdict import Verdicts
+from mcpwrap.broker.watches import Watches
 
 if TYPE_CHECKING:
+    from mcpwrap.broker.network import Ends
+    from mcpwrap.broker.place import Place
     from mcpwrap.kernel import seccomp
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.page import PageReader
@@ -43,25 +47,36 @@ def serve(
     server_pidfd: int,
     host_proc: int,
     host_root: int,
+    place: Place = OWN,
+    network: Ends | None = None,
 ) -> int:
     """Answer the server's trapped calls until it has ended; return its wait status.
 
-    `activity` is a counter of 8 bytes shared with the relay. Raises Ended when the tree must be
+    `activity` is a counter of 8 bytes shared with the relay. `place` is where the server's sockets are,
+    `network` what leads out of there, if the grant has such a rule. Raises Ended when the tree must be
     killed: the relay is gone (EOF on `life`), or an execution became another one.
     """
     enter_descriptors(host_proc)
     os.umask(0)
     ends = Listener(listener)
     verdicts = Verdicts(policy, page, records)
-    session = Session(ends, verdicts, host_proc, host_root, policy.facts)
-    dispatch = Dispatch(session, activity.cast("Q"))
     poll = select.poll()
+    watches = Watches(poll)
+    out = None
+    if network is not None:
+        from mcpwrap.broker.network import Network
+
+        out = Network(network, place, watches, policy, verdicts)
+    session = Session(ends, verdicts, host_proc, host_root, policy.facts, place, out)
+    dispatch = Dispatch(session, activity.cast("Q"))
     for fd in (listener, life, server_pidfd):
         poll.register(fd, select.POLLIN)
     while True:
         events = poll.poll(REAP_INTERVAL_MS)
         if not events:
             ends.reap()
+        if out is not None:
+            out.tick()
         for fd, state in events:
             if fd == listener:
                 if state & select.POLLIN:
@@ -72,8 +87,10 @@ def serve(
                     poll.unregister(listener)  # the last task under the filter is gone
             elif fd == life:
                 raise Ended("mcpwrap is gone")
-            else:
+            elif fd == server_pidfd:
                 return os.waitpid(server, 0)[1]
+            else:
+                watches.call(fd, state)
 
 
 class Dispatch:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpwrap.broker.listener import Listener
+    from mcpwrap.broker.network import Network
+    from mcpwrap.broker.place import Place
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.policy.facts import Facts
 
@@ -32,11 +34,20 @@ class Session:
     """One broker: its listener, its verdicts, its eyes.
 
     `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
-    whether a name exists. `current` is the id of the notification being answered.
+    whether a name exists, and to connect to a path socket that was granted. `current` is the id of the
+    notification being answered. `place` is where the server's sockets are, `network` the way out of there;
+    None if the grant has none.
     """
 
     def __init__(
-        self, listener: Listener, verdicts: Verdicts, host_proc: int, host_root: int, facts: Facts
+        self,
+        listener: Listener,
+        verdicts: Verdicts,
+        host_proc: int,
+        host_root: int,
+        facts: Facts,
+        place: Place,
+        network: Network | None,
     ) -> None:
         self.listener = listener
         self.verdicts = verdicts
@@ -44,6 +55,8 @@ class Session:
         self.host_proc = host_proc
         self.host_root = host_root
         self.facts = facts
+        self.place = place
+        self.network = network
         self.current = 0
         self._helpers: dict[int, str] = {}
 

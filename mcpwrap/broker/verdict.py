@@ -47,6 +47,11 @@ class Verdicts:
             self.effective = self._policy.effective(active)
             self._told.clear()
 
+    @property
+    def generation(self) -> int:
+        """Number of the publication that is decided by."""
+        return self._generation
+
     def unchanged(self) -> bool:
         """Whether the grant is still the one that was decided by."""
         return self._page.generation() == self._generation

@@ -120,5 +120,9 @@ def _json(prepared: Prepared, sections: tuple[Section, ...]) -> str:
 def _plan(prepared: Prepared) -> list[str]:
     from mcpwrap.sandbox.plan import Options, describe, plan
 
-    made = plan(prepared.policy.floor, prepared.facts, Options(prepared.installation.program))
+    made = plan(
+        prepared.policy.floor,
+        prepared.facts,
+        Options(prepared.installation.program, egress=prepared.policy.egress),
+    )
     return [printable(line, 4096) for line in describe(made)]

@@ -6,6 +6,7 @@ A `Plan` is made from the policy's floor and what is found on the machine, befor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from mcpwrap import limits as bounds
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.draft import Draft, inside
 from mcpwrap.sandbox.entries import Entry, look
+from mcpwrap.sandbox.names import files
 from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc, Step, Tmpfs
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stder
 
 PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus")
 """Parts of /proc that act on the whole machine; read-only whatever their owner and mode."""
-
-RESOLVER = "/etc/resolv.conf"
-"""The host's would name servers that cannot be reached, and programs would wait for them."""
 
 USERS = "/etc/passwd"
 
@@ -61,12 +60,14 @@ class Options(NamedTuple):
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
     `users` is what the server finds in /etc/passwd; empty: the host's.
     `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
+    `egress`: names are answered inside.
     """
 
     program: str
     limits: Limits = Limits()
     users: bytes = b""
     apart: tuple[str, ...] = ()
+    egress: bool = False
     look: Callable[[str], Entry] = look
 
 
@@ -131,9 +132,10 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     draft.add(Pin(home))
     draft.add(Directory(draft.place(facts.cwd)))
 
-    names = (RESOLVER, facts.real(RESOLVER))
+    names = files(egress=options.egress, machine=os.uname().nodename)
+    replaced = {*names, *map(facts.real, names)}
     for path in facts.system:
-        if path not in names:
+        if path not in replaced:
             reach(path, "read")
     for path in floor.parents:
         reach(path, "write")
@@ -153,13 +155,14 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         draft.place(path)
     for path in floor.covers:
         draft.cover(path)
-    draft.add(File(RESOLVER, b"# mcpwrap: this server has no name server\n"))
+    for path, content in names.items():
+        draft.add(File(path, content))
     if options.users:
         draft.add(File(draft.place(USERS), options.users))
 
     access |= {Access(path, "private"): None for path in ("/tmp", "/dev/shm")}
     access |= {Access(f"/dev/{name}", "device"): None for name in DEVICES}
-    access[Access(RESOLVER, "read")] = None
+    access |= {Access(path, "read"): None for path in names}
     # A process may write a few things of its own there, such as its name: the broker says which.
     access[Access("/proc", "device")] = None
     if executable:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcpwrap.errors import EXIT_FAILED, CannotConfine, Error
 from mcpwrap.kernel import landlock as kernel_landlock
-from mcpwrap.kernel import process
+from mcpwrap.kernel import process, sockets
 from mcpwrap.sandbox import child, init, landlock, mounts, namespaces, report
 from mcpwrap.sandbox.inherited import close_others, occupy_standard
 from mcpwrap.sandbox.memory import OomScore
@@ -26,7 +26,8 @@ class Child(NamedTuple):
 
     `stdin`, `stdout`, `stderr`: the server's. `records`: the broker's events, JSON lines. `status`:
     see `sandbox.report`. `life`: closing it, or dying, ends the whole tree. `freeze`: a byte written there
-    asks for `$CACHE` to become read-only, -1 where it never is. All are close-on-exec.
+    asks for `$CACHE` to become read-only, -1 where it never is. `network`: the channel to the broker of
+    `mcpwrap.broker.channel`, -1 if nothing leads out of the sandbox. All are close-on-exec.
     """
 
     pid: int
@@ -38,10 +39,11 @@ class Child(NamedTuple):
     status: int
     life: int
     freeze: int = -1
+    network: int = -1
 
 
 class _Ends(NamedTuple):
-    """The stem's ends of the same pipes."""
+    """The stem's ends of the same pipes, and of the channel."""
 
     stdin: int
     stdout: int
@@ -50,6 +52,7 @@ class _Ends(NamedTuple):
     status: int
     life: int
     freeze: int
+    network: int
 
 
 def start(
@@ -77,7 +80,8 @@ def start(
     status, to_status = os.pipe()
     life, keep_alive = os.pipe()
     freeze, to_freeze = os.pipe() if plan.frozen else (-1, -1)
-    ends = _Ends(stdin, to_stdout, to_stderr, to_records, to_status, life, freeze)
+    network, of_relay = sockets.pair(sockets.SEQPACKET) if policy.egress else (-1, -1)
+    ends = _Ends(stdin, to_stdout, to_stderr, to_records, to_status, life, freeze, network)
     pid = os.fork()
     if not pid:
         own = EXIT_FAILED
@@ -89,7 +93,7 @@ def start(
     for fd in filter(lambda fd: fd >= 0, ends):
         os.close(fd)
     pidfd = process.pidfd_open(pid)
-    return Child(pid, pidfd, to_stdin, stdout, stderr, records, status, keep_alive, to_freeze)
+    return Child(pid, pidfd, to_stdin, stdout, stderr, records, status, keep_alive, to_freeze, of_relay)
 
 
 def _make(path: str) -> None:
@@ -123,6 +127,7 @@ class _Stem:
         self.program = program
         self.ends = ends
         self.init = 0
+        self._names: tuple[int, int] | None = None
         self._built = -1
         self.abi = kernel_landlock.abi()
 
@@ -156,6 +161,9 @@ class _Stem:
         from mcpwrap.broker.loop import Ended, serve
         from mcpwrap.policy.page import SIZE, PageReader
 
+        if ends.network >= 0:
+            from mcpwrap.broker.network import Ends
+
         page = PageReader(memoryview(mmap.mmap(self.page_fd, SIZE, prot=mmap.PROT_READ)))
         os.close(self.page_fd)
         child.assemble()
@@ -170,6 +178,7 @@ class _Stem:
         # What is there now stays: never to be looked through again, which would also copy shared pages.
         gc.freeze()
         gc.enable()
+        out = Ends(ends.network, *self._names) if self._names is not None else None
         reason = ""
         try:
             status = serve(
@@ -183,6 +192,7 @@ class _Stem:
                 server_pidfd=pidfd,
                 host_proc=host.proc,
                 host_root=host.root,
+                network=out,
             )
         except Ended as ended:
             reason = str(ended)
@@ -205,6 +215,10 @@ class _Stem:
                 "Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK, booted with landlock in the list of lsm=",
             )
         namespaces.enter()
+        if self.ends.network >= 0:
+            from mcpwrap.sandbox import netns
+
+            self._names = netns.furnish()
         try:
             host = mounts.stage()
         except OSError as error:

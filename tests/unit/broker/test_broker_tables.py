@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpwrap.broker import calls, connect, procfs
+from mcpwrap.broker import calls, procfs, unix
+from mcpwrap.broker.address import internet, spelled
 from mcpwrap.broker.request import as_int
 from mcpwrap.broker.verdict import decode, encode
 from mcpwrap.kernel.numbers import NR
@@ -94,22 +95,24 @@ def _v6(host: bytes, port: int = 80) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("raw", "family", "inside", "spelled"),
+    ("raw", "family", "inside", "text"),
     [
         (_v4("127.0.0.1"), INET, True, "127.0.0.1:80"),
         (_v4("127.255.1.2", 8199), INET, True, "127.255.1.2:8199"),
-        (_v4("0.0.0.0"), INET, True, "0.0.0.0:80"),
+        (_v4("0.0.0.0"), INET, True, "127.0.0.1:80"),
         (_v4("128.0.0.1"), INET, False, "128.0.0.1:80"),
         (_v4("169.254.169.254"), INET, False, "169.254.169.254:80"),
-        (_v6(bytes(15) + b"\1"), INET6, True, "[0000:0000:0000:0000:0000:0000:0000:0001]:80"),
+        (_v6(bytes(15) + b"\1"), INET6, True, "[::1]:80"),
         (_v6(bytes(10) + b"\xff\xff\x0a\x00\x00\x01"), INET6, False, "10.0.0.1:80"),
-        (_v6(b"\xfe\x80" + bytes(14)), INET6, False, "[fe80:0000:0000:0000:0000:0000:0000:0000]:80"),
+        (_v6(b"\xfe\x80" + bytes(14)), INET6, False, "[fe80::]:80"),
     ],
 )
-def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, spelled: str) -> None:
-    host, port = connect._internet(raw, family)
-    assert connect._loopback(host) is inside
-    assert connect._spell(host, port) == spelled
+def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, text: str) -> None:
+    found = internet(raw, family)
+    assert found.loopback is inside
+    assert spelled(found.text, found.port) == text
+    if not found.unspecified and family == found.family:
+        assert found.packed(family) == raw
 
 
 @pytest.mark.parametrize(
@@ -122,4 +125,4 @@ def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, spelled:
     ],
 )
 def test_a_path_socket_is_told_from_an_abstract_one(raw: bytes, path: bytes | None) -> None:
-    assert connect._unix_path(raw) == path
+    assert unix.path_of(raw) == path
