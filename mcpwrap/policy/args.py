@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcpwrap.grant.regular import matcher
 from mcpwrap.grant.rules import ITEMS
 from mcpwrap.grant.values import OTHERS, fits, same
-from mcpwrap.policy.reasons import shown
+from mcpwrap.policy.shown import shown
 from mcpwrap.protocol.glance import LongText
 
 if TYPE_CHECKING:

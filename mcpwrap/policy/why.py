@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.operation import Event, Need, Operation
 from mcpwrap.policy.active import Active, ActiveWindow
 from mcpwrap.policy.bind import REASONS
-from mcpwrap.policy.reasons import denial, is_told, shown
+from mcpwrap.policy.reasons import denial, is_told
+from mcpwrap.policy.shown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -129,7 +129,16 @@ class Calls:
         bound, arguments = Bound(), tuple[str, ...]()
         if len(open_ids) == 1:
             bound, arguments = self._bound[open_ids[0]], tuple(self._windows[open_ids[0]].arguments)
-        refused = denial(event, self._policy, tools, startup=self._startup, bound=bound, arguments=arguments)
+        areas = {self._active[id].area for id in open_ids}
+        refused = denial(
+            event,
+            self._policy,
+            tools,
+            startup=self._startup,
+            bound=bound,
+            arguments=arguments,
+            area=areas.pop() if len(areas) == 1 else "tools",
+        )
         if open_ids:
             for id in open_ids:
                 if len(self._refused[id]) < REFUSED_REMEMBERED:

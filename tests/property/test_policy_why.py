@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mcpwrap.errors import GrantError
 from mcpwrap.operation import Event, Need, Operation
 from mcpwrap.policy.active import Active, ActiveWindow
-from mcpwrap.policy.reasons import denial, shown
+from mcpwrap.policy.reasons import denial
+from mcpwrap.policy.shown import shown
 from mcpwrap.policy.why import why
 from tests.unit.policy.machine import HOME, SERVER, STATE, Machine
 

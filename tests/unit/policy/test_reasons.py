@@ -10,7 +10,8 @@ import pytest
 from mcpwrap.operation import Decision, Event, Need, Operation
 from mcpwrap.policy.active import Bound, Unbound
 from mcpwrap.policy.bind import ABSENT, OUTSIDE
-from mcpwrap.policy.reasons import MAX_TEXT, denial, shown, unbound_denial
+from mcpwrap.policy.reasons import denial, unbound_denial
+from mcpwrap.policy.shown import MAX_TEXT, shown
 from tests.unit.policy.machine import EXEC, HOME, READ, WRITE, Machine
 
 if TYPE_CHECKING:
@@ -42,7 +43,26 @@ def test_the_model_is_told_what_was_refused_and_never_how_to_widen_it(policy: Po
         (EXEC, "/usr/bin/git", ("a.b", "c"), '[tools."a.b|c"]\nexec = ["/usr/bin/git"]'),
         (READ, "/data/$x", (), '[server]\nfs_read = ["/data/$$x"]'),
         (READ, 'a"]'.join(("/d/", "\\")), ("t",), '[tools.t]\nfs_read = ["/d/a\\"]\\\\"]'),
-        (Need.CONNECT, "/data/s", ("t",), ""),
+        (Need.CONNECT, "/data/s", ("t",), '[tools.t]\nunix = ["/data/s"]'),
+        (Need.CONNECT, f"{HOME}/s", (), '[server]\nunix = ["~/s"]'),
+        (Need.CONNECT, "/run/docker.sock", ("t",), ""),
+        (Need.CONNECT, "/run/user/1000/bus", ("t",), ""),
+        (Need.CONNECT, "/data/" + "x" * 110, ("t",), ""),
+        (Need.CONNECT, "api.example.com:443", ("t",), '[tools.t]\nnet = ["api.example.com"]'),
+        (Need.CONNECT, "api.example.com:8443", (), '[server]\nnet = ["api.example.com:8443"]'),
+        (Need.CONNECT, "udp://ntp.example:123", ("t",), '[tools.t]\nnet = ["udp://ntp.example:123"]'),
+        (Need.CONNECT, "[2606:4700::1111]:80", ("t",), '[tools.t]\nnet = ["[2606:4700::1111]:80"]'),
+        (Need.CONNECT, "10.0.0.5:5432", ("t",), '[tools.t]\nnet = ["10.0.0.5:5432"]'),
+        (Need.CONNECT, "127.0.0.1:6379", ("t",), '[tools.t]\nnet = ["localhost:6379"]'),
+        (Need.CONNECT, "169.254.169.254:80", ("t",), ""),
+        (Need.CONNECT, "[::ffff:169.254.169.254]:80", ("t",), ""),
+        (Need.CONNECT, "[fd00:ec2::254]:80", ("t",), ""),
+        (Need.CONNECT, "169.254.1.1:80", ("t",), ""),
+        (Need.CONNECT, "0.0.0.0:80", ("t",), ""),
+        (Need.CONNECT, "8.8.8.8:53", ("t",), ""),
+        (Need.CONNECT, "x.env.example:443", ("t",), '[tools.t]\nnet = ["x.env.example"]'),
+        (Need.CONNECT, 'a"].example:443', ("t",), ""),
+        (Need.CONNECT, "sctp://a.example:443", ("t",), ""),
         (READ, "/data/*", ("t",), ""),
         (READ, "/data/\u202ex", ("t",), ""),
         (READ, "/data/\x1b[2J", ("t",), ""),
@@ -103,8 +123,8 @@ def test_the_user_is_told_why_in_a_few_words(policy: Policy) -> None:
         said(event(READ, f"{HOME}/.ssh/id")) == f'read "{HOME}/.ssh/id" (the path is private: private:.ssh)'
     )
     connect = event(Need.CONNECT, "1.1.1.1:443", "no-network", "connect")
-    assert said(connect) == 'connect "1.1.1.1:443" (there is no network in this release)'
-    assert "(a name look-up; there is no network" in said(
+    assert said(connect) == 'connect to "1.1.1.1:443" (no rule of the grant opens the network)'
+    assert "(a name look-up; no rule of the grant" in said(
         event(Need.CONNECT, "1.1.1.1:53", "no-network", "connect")
     )
     assert 'not allowed to look up "/p"' in denial(event(READ, "/p", act="lookup"), policy, ("t",)).sentence
