@@ -1,0 +1,166 @@
+"""`listen` rules: a port of the host, while the rule is in force, leads to the same port of the server inside.
+
+The relay listens and accepts; the broker connects inside and hands that socket over; then it is a connection
+like any other, and parked like any other when nothing covers it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mcpwrap.egress.dial import Reached
+from mcpwrap.egress.given import RANK, spell
+from mcpwrap.policy.hosts import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcpwrap.egress.channel import Channel
+    from mcpwrap.egress.given import Ground
+    from mcpwrap.egress.timers import Timer
+    from mcpwrap.grant.grant import ListenRule
+    from mcpwrap.operation import Decision
+
+BACKLOG: Final = 16
+REACH_SECONDS: Final = 5.0
+"""The broker gives up after 3 s."""
+TURN: Final = 16
+"""Connections accepted a turn."""
+WAITING: Final = 64
+"""Accepted connections whose other end is being made."""
+
+_IN: Final = select.POLLIN
+
+
+class _Accepted(NamedTuple):
+    socket: socket.socket
+    rule: ListenRule
+    where: tuple[str, int]
+    timer: Timer
+
+
+class Listeners:
+    """The listening sockets of one run. `review` opens and closes them as the grant in force says.
+
+    `splice(inner, reached, peer, covered)` takes a connection that has both its ends.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        channel: Channel,
+        rules: Iterable[ListenRule],
+        in_force: Callable[[ListenRule], Decision],
+        splice: Callable[[socket.socket, Reached, Peer, Callable[[], Decision]], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._ground = ground
+        self._channel = channel
+        self._rules = tuple({(rule.port, rule.everywhere): rule for rule in rules}.values())
+        self._in_force = in_force
+        self._splice = splice
+        self._say = say
+        self._open: dict[ListenRule, list[socket.socket]] = {}
+        self._failed: set[ListenRule] = set()
+        self._accepted: dict[int, _Accepted] = {}
+        self._next = 0
+
+    def review(self) -> None:
+        """The grant in force has changed."""
+        for rule in self._rules:
+            wanted = self._in_force(rule).allowed
+            if wanted and rule not in self._open and rule not in self._failed:
+                self._listen(rule)
+            elif not wanted and rule in self._open:
+                self._close(rule)
+
+    def reached(self, number: int, inner: socket.socket) -> None:
+        """The broker has connected inside."""
+        accepted = self._accepted.pop(number, None)
+        if accepted is None:
+            inner.close()
+            return
+        accepted.timer.cancel()
+        rule = accepted.rule
+        peer = Peer("", accepted.where[0], rule.port, "listen")
+        self._splice(
+            inner, Reached(accepted.socket, spell(*accepted.where)), peer, lambda: self._in_force(rule)
+        )
+
+    def unreachable(self, number: int) -> None:
+        """Nobody listens inside."""
+        accepted = self._accepted.pop(number, None)
+        if accepted is not None:
+            accepted.timer.cancel()
+            accepted.socket.close()
+
+    def close(self) -> None:
+        for rule in list(self._open):
+            self._close(rule)
+        for number in list(self._accepted):
+            self.unreachable(number)
+
+    def _listen(self, rule: ListenRule) -> None:
+        made: list[socket.socket] = []
+        problem = ""
+        for host in ("::", "0.0.0.0") if rule.everywhere else ("127.0.0.1", "::1"):
+            try:
+                made.append(_listener(host, rule.port))
+            except OSError as error:
+                # The other family may be absent here; that a port is taken is for the user to know.
+                problem = problem or error.strerror or str(error)
+            if rule.everywhere and made:
+                break  # "::" takes IPv4 as well
+        if not made:
+            self._failed.add(rule)
+            self._say(
+                f"cannot listen on port {rule.port} of this host: {problem}; the server goes on without"
+            )
+            return
+        self._open[rule] = made
+        for each in made:
+            self._ground.pumps.add(each.fileno(), _IN, partial(self._accept, rule, each), rank=RANK)
+
+    def _accept(self, rule: ListenRule, listener: socket.socket, _events: int) -> None:
+        for _ in range(TURN):
+            try:
+                made, where = listener.accept()
+            except OSError:
+                return
+            self._next += 1
+            number = self._next
+            if len(self._accepted) >= WAITING or not self._channel.send("reach", id=number, port=rule.port):
+                made.close()
+                continue
+            timer = self._ground.timers.at(
+                self._ground.clock() + REACH_SECONDS, partial(self.unreachable, number)
+            )
+            self._accepted[number] = _Accepted(
+                made, rule, (where[0].removeprefix("::ffff:"), where[1]), timer
+            )
+
+    def _close(self, rule: ListenRule) -> None:
+        for each in self._open.pop(rule):
+            self._ground.pumps.drop(each.fileno())
+            each.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    made = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET,
+        socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC,
+    )
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if ":" in host:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        made.bind((host, port))
+        made.listen(BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,118 @@
+"""UDP: each datagram by the windows that are open when it passes; flows as a NAT keeps them."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from mcpwrap.egress import datagrams
+from tests.unit.egress.outside import Outside
+
+
+def udp() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
+class Pair:
+    """A peer of the host, and the address inside that stands for it."""
+
+    def __init__(self, outside: Outside) -> None:
+        self.host, inner = udp(), udp()
+        self.inside = inner.getsockname()
+        port = self.host.getsockname()[1]
+        outside.send(inner.fileno(), kind="datagram", name="", address="127.0.0.1", port=port)
+        inner.close()
+        outside._made.append(self.host)
+
+    def client(self, outside: Outside) -> socket.socket:
+        made = udp()
+        outside._made.append(made)
+        return made
+
+
+def test_datagrams_pass_both_ways_and_flows_are_kept_apart() -> None:
+    with Outside() as outside:
+        pair = Pair(outside)
+        clients = [pair.client(outside) for _ in range(2)]
+        for number, client in enumerate(clients):
+            client.sendto(b"q%d" % number, pair.inside)
+        seen: dict[bytes, tuple[str, int]] = {}
+        pair.host.setblocking(False)
+        while len(seen) < 2:
+            outside.turn(0.05)
+            try:
+                data, where = pair.host.recvfrom(100)
+            except BlockingIOError:
+                continue
+            seen[data] = where
+        for data, where in seen.items():
+            pair.host.sendto(b"a" + data, where)
+        assert outside.read(clients[0]) == b"aq0" and outside.read(clients[1]) == b"aq1"
+        assert clients[0].getsockname() not in seen.values()
+
+
+def test_what_no_open_window_covers_is_dropped_and_told_once() -> None:
+    with Outside() as outside:
+        pair = Pair(outside)
+        client = pair.client(outside)
+        client.sendto(b"first", pair.inside)
+        assert outside.read(pair.host) == b"first"
+        outside.set_open(False)
+        for _ in range(5):
+            client.sendto(b"smuggled", pair.inside)
+        assert outside.silent(pair.host)
+        (event,) = outside.events
+        assert event.operation.act == "send" and event.operation.object.startswith("udp://127.0.0.1:")
+        outside.set_open(True)
+        client.sendto(b"later", pair.inside)
+        assert outside.read(pair.host) == b"later"
+
+
+def test_an_answer_after_the_window_is_dropped() -> None:
+    with Outside() as outside:
+        pair = Pair(outside)
+        client = pair.client(outside)
+        client.sendto(b"q", pair.inside)
+        outside.until(lambda: outside.progress() and outside.egress._book._ends)
+        outside.settle()
+        data, where = pair.host.recvfrom(10)
+        outside.set_open(False)
+        pair.host.sendto(b"late", where)
+        assert data == b"q" and outside.silent(client)
+        outside.set_open(True)
+        assert outside.silent(client)
+
+
+def test_a_guarded_address_gets_nothing() -> None:
+    with Outside() as outside:
+        outside.grant.guarded = {"127.0.0.1"}
+        pair = Pair(outside)
+        pair.client(outside).sendto(b"x", pair.inside)
+        outside.until(lambda: outside.events)
+        assert outside.silent(pair.host)
+        assert outside.events[0].decision.rule == "address-guard:private"
+
+
+def test_an_idle_flow_is_given_up_after_a_minute_and_counted() -> None:
+    with Outside() as outside:
+        pair = Pair(outside)
+        pair.client(outside).sendto(b"12345", pair.inside)
+        assert outside.read(pair.host) == b"12345"
+        outside.later = datagrams.IDLE_SECONDS + 2
+        outside.until(lambda: outside.ended)
+        assert outside.ended[0].sent == 5 and outside.ended[0].peer.protocol == "udp"
+
+
+def test_the_flow_idle_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datagrams, "FLOWS", 3)
+    with Outside() as outside:
+        pair = Pair(outside)
+        clients = [pair.client(outside) for _ in range(4)]
+        for client in clients:
+            client.sendto(b"x", pair.inside)
+            outside.settle()
+            pair.host.recv(10)
+        assert len(outside.ended) == 1 and len(outside.egress._book._ends) == 3

@@ -1,0 +1,70 @@
+"""`listen` rules: a port of the host leads inside while the rule is in force."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from mcpwrap.grant.grant import ListenRule, Where
+from tests.unit.egress.outside import Outside, tcp_pair
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def rule(port: int, *, everywhere: bool = False) -> ListenRule:
+    return ListenRule("server.listen[0]", str(port), Where("g", 1, 1), port, everywhere)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_who_connects_from_outside_reaches_the_server(everywhere: bool) -> None:
+    port = free_port()
+    with Outside(listens=(rule(port, everywhere=everywhere),)) as outside:
+        client = socket.create_connection(("127.0.0.1", port), 5)
+        outside._made.append(client)
+        asked, _ = outside.received()
+        assert (asked["kind"], asked["port"]) == ("reach", port)
+        server, inner = tcp_pair()
+        outside._made.append(server)
+        outside.send(inner.fileno(), kind="reached", id=asked["id"])
+        inner.close()
+        client.sendall(b"from outside")
+        assert outside.read(server) == b"from outside"
+        server.sendall(b"from inside")
+        assert outside.read(client) == b"from inside"
+        outside.set_open(False)
+        client.sendall(b"parked")
+        assert outside.silent(server)
+
+
+def test_nobody_listens_inside_and_the_connection_ends() -> None:
+    port = free_port()
+    with Outside(listens=(rule(port),)) as outside:
+        client = socket.create_connection(("127.0.0.1", port), 5)
+        outside._made.append(client)
+        asked, _ = outside.received()
+        outside.send(kind="unreachable", id=asked["id"], errno=111)
+        assert outside.read(client) == b""
+
+
+def test_the_port_is_open_while_the_rule_is_in_force_only() -> None:
+    port = free_port()
+    with Outside(listens=(rule(port),)) as outside:
+        outside.set_open(False)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 5)
+        outside.set_open(True)
+        socket.create_connection(("127.0.0.1", port), 5).close()
+
+
+def test_a_port_that_is_taken_is_said_and_the_server_goes_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as four:
+        port = four.getsockname()[1]
+        six = socket.create_server(("::1", port), family=socket.AF_INET6)
+        with six, Outside(listens=(rule(port),)) as outside:
+            outside.set_open(True)
+            assert len(outside.said) == 1 and f"port {port}" in outside.said[0]
+            outside.joined()
