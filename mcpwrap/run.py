@@ -38,7 +38,13 @@ def run(options: Options) -> int:
         plan(
             policy.floor,
             prepared.facts,
-            PlanOptions(prepared.installation.program, limits, identity.users(), egress=policy.egress),
+            PlanOptions(
+                prepared.installation.program,
+                limits,
+                identity.users(),
+                egress=policy.egress,
+                nested=prepared.grant.nested_sandbox,
+            ),
         ),
         policy,
         page,

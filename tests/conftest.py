@@ -102,7 +102,10 @@ PROBES: dict[str, Callable[[], str]] = {
     "user": ordinary_user,
     "root": root,
     "hatchling": hatchling,
-    **{name: command(name) for name in ("bwrap", "gcc", "git", "node", "npm", "openssl", "rg", "strace")},
+    **{
+        name: command(name)
+        for name in ("bwrap", "chromium", "gcc", "git", "node", "npm", "openssl", "rg", "strace")
+    },
 }
 
 

@@ -72,6 +72,8 @@ class Executions:
         group = Caller(caller.thread_group(), caller.proc)
         found = self._look_up(caller, dirfd, path, flags)
         try:
+            if session.inner is not None:
+                session.inner.require_plain(caller, group, found.path)
             self._make_room(group)
             expected = self._decide(caller, group, found, dirfd, path)
             if not session.verdicts.unchanged():
@@ -192,6 +194,8 @@ class Executions:
         if (
             held
             or by_descriptor
+            # With a sandbox inside, another process may share the working directory.
+            or (session.inner is not None and not path.startswith(b"/"))
             or "/../" in written
             or any(os.path.islink(each) and changeable(each) for each in _upward(written))
         ):

@@ -21,6 +21,9 @@ from mcpwrap.broker.verdict import Verdicts
 from mcpwrap.broker.watches import Watches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from mcpwrap.broker.inner import Inner
     from mcpwrap.broker.network import Ends
     from mcpwrap.broker.place import Place
     from mcpwrap.kernel import seccomp
@@ -68,7 +71,7 @@ def serve(
 
         out = Network(network, place, watches, policy, verdicts)
     session = Session(ends, verdicts, host_proc, host_root, policy.facts, place, out)
-    dispatch = Dispatch(session, activity.cast("Q"))
+    dispatch = Dispatch(session, activity.cast("Q"), nested=policy.grant.nested_sandbox)
     for fd in (listener, life, server_pidfd):
         poll.register(fd, select.POLLIN)
     while True:
@@ -96,10 +99,16 @@ def serve(
 class Dispatch:
     """One trapped call in, exactly one answer out."""
 
-    def __init__(self, session: Session, activity: memoryview) -> None:
+    def __init__(self, session: Session, activity: memoryview, *, nested: bool) -> None:
         self._session = session
         self._activity = activity
         self._executions = Executions(session)
+        self._inner: Mapping[int, Callable[[Inner, Caller, tuple[int, ...], Container[int]], None]] = {}
+        if nested:
+            from mcpwrap.broker.inner import INNER, Inner
+
+            session.inner = Inner(session)
+            self._inner = INNER
 
     def answer(self, notification: seccomp.Notification) -> None:
         """Answer one call. Raises Ended for a wrong image, and when the relay is gone."""
@@ -125,6 +134,9 @@ class Dispatch:
                 return SOCKETS[number](self._session, ident, caller, args)
             if number in EXECS:
                 self._executions.allow(caller, *EXECS[number](caller, args))
+                return ends.proceed(ident)
+            if number in self._inner and self._session.inner is not None:
+                self._inner[number](self._session.inner, caller, args, self._executions.pending)
                 return ends.proceed(ident)
             return ends.refuse(ident, errno.ENOSYS)
         except BrokenPipeError as gone:

@@ -86,6 +86,14 @@ def _existing(
             _give(session, notification, fd, flags)
 
         return session.park(wait)
+    if (
+        session.inner is not None
+        and _need(flags) is Need.WRITE
+        and found.stat.st_dev == session.resolver.proc_device
+    ):
+        enter = session.inner.map_opener(caller, found, again)
+        if enter is not None:
+            return session.park(lambda: _give(session, notification, enter(), flags))
     fd = found.reopen(again)
     if not session.verdicts.unchanged():
         # The relay has published since: by the narrower of the two grants.
@@ -105,11 +113,15 @@ def _permit(session: Session, caller: Caller, found: Found, path: bytes, flags: 
         if kind == stat.S_IFIFO:
             return  # a pipe the caller holds already, named by its descriptor
         raise session.refuse(caller, "open", need, found.path, Decision(False, "no-path"))
+    if device == session.resolver.memory_device:
+        return  # a memory file somebody in the tree made, named by its descriptor: it exists only there
     if device == session.resolver.proc_device:
         helper = session.is_helper(found.path.removeprefix("/proc/").split("/")[0])
-        decision = procfs.REFUSED if helper else procfs.decide(found.path, need, caller.inner_ids()[0])
+        own, writable = caller.inner_ids()[0], procfs.WRITABLE if session.inner is None else procfs.FURNISHED
+        decision = procfs.REFUSED if helper else procfs.decide(found.path, need, own, writable)
         if not decision.allowed:
-            raise session.refuse(caller, need.value, need, found.path, decision)
+            quiet = session.verdicts.effective.decide(need, found.path).quiet
+            raise session.refuse(caller, need.value, need, found.path, decision._replace(quiet=quiet))
         return
     if device == session.resolver.root_device and kind == stat.S_IFDIR:
         return  # a directory of the fresh root: holds nothing but the names of what is granted

@@ -36,12 +36,18 @@ WRITABLE = frozenset({"comm", "coredump_filter", "timerslack_ns"})
 """Entries a process may write of itself. Not `oom_score_adj`: the sandbox set it, so that a tree that eats
 the memory dies before anything else does."""
 
+FURNISHED = WRITABLE | {"uid_map", "gid_map", "setgroups"}
+"""With a sandbox of its own inside: what furnishes the user namespace it is in."""
+
 _ALLOWED = Decision(True, "proc", routine=True)
 REFUSED = Decision(False, "proc")
 
 
-def decide(path: str, need: Need, own_process: str) -> Decision:
-    """Return the decision on the real `path` below /proc; `own_process` is the caller's number there."""
+def decide(path: str, need: Need, own_process: str, writable: frozenset[str] = WRITABLE) -> Decision:
+    """Return the decision on the real `path` below /proc; `own_process` is the caller's number there.
+
+    `writable`: entries it may write of itself.
+    """
     parts = path.split("/")[2:]
     if not parts:
         return _ALLOWED if need is Need.READ else REFUSED
@@ -53,4 +59,4 @@ def decide(path: str, need: Need, own_process: str) -> Decision:
         return REFUSED
     if need is Need.READ:
         return _ALLOWED
-    return _ALLOWED if parts[0] == own_process and parts[-1] in WRITABLE else REFUSED
+    return _ALLOWED if parts[0] == own_process and parts[-1] in writable else REFUSED

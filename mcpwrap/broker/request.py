@@ -17,6 +17,9 @@ AT_REMOVEDIR = 0x200
 AT_SYMLINK_FOLLOW = 0x400
 AT_EMPTY_PATH = 0x1000
 
+_SERVERS = 1
+"""Of the numbers a process has, from the broker's pid namespace inward, the one in the server's."""
+
 
 def as_int(value: int) -> int:
     """Return a syscall argument as the C `int` the kernel takes it for (its low 32 bits, signed)."""
@@ -65,15 +68,20 @@ class Caller:
 
     def thread_group(self) -> int:
         """Return the id of the caller's process (its thread group)."""
-        return int(self._status(b"Tgid:")[-1])
+        return int(self.status(b"Tgid:")[-1])
 
     def inner_ids(self) -> tuple[str, str]:
-        """Return the caller's process id and thread id as its own pid namespace numbers them."""
-        return self._status(b"NStgid:")[-1].decode(), self._status(b"NSpid:")[-1].decode()
+        """Return the caller's process id and thread id as the server's pid namespace numbers them.
+
+        A process of a further namespace inside has one more number; /proc does not know that one.
+        """
+        processes, threads = self.status(b"NStgid:"), self.status(b"NSpid:")
+        place = min(_SERVERS, len(processes) - 1)
+        return processes[place].decode(), threads[place].decode()
 
     def umask(self) -> int:
         """Return the caller's file mode creation mask."""
-        return int(self._status(b"Umask:")[0], 8)
+        return int(self.status(b"Umask:")[0], 8)
 
     def read(self, name: str, size: int) -> bytes:
         """Return the first `size` bytes of a file of the caller's in /proc; OSError if it is gone."""
@@ -93,11 +101,12 @@ class Caller:
         return fields[19], (*fields[23:26], *fields[42:49])
 
     def identity(self, name: str) -> tuple[int, int]:
-        """Return (device, inode) of what `exe` or `cwd` of the caller is; OSError if it is gone."""
+        """Return (device, inode) of what `exe`, `cwd` or `root` of the caller is; OSError if it is gone."""
         status = os.stat(f"{self.pid}/{name}", dir_fd=self.proc)
         return status.st_dev, status.st_ino
 
-    def _status(self, field: bytes) -> list[bytes]:
+    def status(self, field: bytes) -> list[bytes]:
+        """Return the words of one field (with its colon) of the caller's `status` in /proc."""
         text = self.read("status", 4096)
         start = text.index(b"\n" + field) + 1 + len(field)
         return text[start : text.index(b"\n", start)].split()

@@ -116,6 +116,12 @@ class Resolver:
         """`owns` tells whether a path is the server's own ground; asked now, while paths are as the plan made them."""
         self.proc_device = os.stat("/proc").st_dev
         self.root_device = os.stat("/").st_dev
+        memory = os.memfd_create("mcpwrap", os.MFD_CLOEXEC)
+        self.memory_device = os.fstat(memory).st_dev
+        os.close(memory)
+        # Whether some process may have another root: set when one has been let one.
+        self.roots_differ = False
+        self._root = os.stat("/").st_dev, os.stat("/").st_ino
         self._own_memory = {os.stat(place).st_dev for place in OWN_MEMORY}
         self._own_mounts = {number for number, place in _mounts(host_proc) if owns(place)}
 
@@ -135,15 +141,19 @@ class Resolver:
         """Return the object `path` leads to; OSError as the kernel would say (ENOENT, ELOOP, ...)."""
         if not path:
             raise failure(errno.ENOENT)
+        rooted = not (self.roots_differ and self.has_own_root(caller))
+        if not rooted and path.startswith(b"/"):
+            raise failure(errno.EACCES)
         base = AT_FDCWD if path.startswith(b"/") else caller.directory(dirfd)
         try:
             try:
-                return Found(files.look_up(base, path, follow=follow))
+                if rooted:
+                    return Found(files.look_up(base, path, follow=follow))
             except OSError as error:
                 # A magic link is ELOOP here; /proc/self is absent to the broker, from another pid namespace.
                 if error.errno not in (errno.ELOOP, errno.ENOENT):
                     raise
-            return Found(self._walk(caller, base, path, follow=follow))
+            return Found(self._walk(caller, base, path, follow=follow, rooted=rooted))
         finally:
             if base != AT_FDCWD:
                 os.close(base)
@@ -167,7 +177,14 @@ class Resolver:
             raise failure(errno.ENOTDIR)
         return entry
 
-    def _walk(self, caller: Caller, base: int, path: bytes, *, follow: bool) -> int:
+    def has_own_root(self, caller: Caller) -> bool:
+        """Whether names from / mean something else to the caller than to the broker; true if it cannot be told."""
+        try:
+            return caller.identity("root") != self._root
+        except OSError:
+            return True
+
+    def _walk(self, caller: Caller, base: int, path: bytes, *, follow: bool, rooted: bool) -> int:
         here = os.open("/", _O_PATH) if path.startswith(b"/") else os.dup(base)
         todo = path.split(b"/")[::-1]
         links = 0
@@ -196,6 +213,8 @@ class Resolver:
                     here = target
                     continue
                 if target.startswith(b"/"):
+                    if not rooted:
+                        raise failure(errno.EACCES)
                     os.close(here)
                     here = os.open("/", _O_PATH)
                 todo += target.split(b"/")[::-1]

@@ -17,6 +17,7 @@ from mcpwrap.policy.decide import OWN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpwrap.broker.inner import Inner
     from mcpwrap.broker.listener import Listener
     from mcpwrap.broker.network import Network
     from mcpwrap.broker.place import Place
@@ -36,7 +37,7 @@ class Session:
     `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
     whether a name exists, and to connect to a path socket that was granted. `current` is the id of the
     notification being answered. `place` is where the server's sockets are, `network` the way out of there;
-    None if the grant has none.
+    None if the grant has none. `inner`: sandboxes inside, None if there may be none.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Session:
         self.place = place
         self.network = network
         self.current = 0
+        self.inner: Inner | None = None
         self._helpers: dict[int, str] = {}
 
     def require(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpwrap.grant.position import Path
     from mcpwrap.grant.source import Source
 
-PROFILES = ("base", "node", "python", "git")
+PROFILES = ("base", "node", "python", "git", "chromium")
 """The shipped profiles. `base` is merged into every grant."""
 
 LONGEST_WINDOW = 7 * 24 * 3_600

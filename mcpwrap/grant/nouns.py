@@ -246,7 +246,6 @@ NOUNS: tuple[Noun, ...] = (
 LATER_PROFILES: dict[str, str] = {
     "npx": 'install the package and start it with node and profile = ["node"]',
     "uvx": 'install the package (uv tool install, pipx) and start it with profile = ["python"]',
-    "chromium": "browsers cannot be confined yet",
 }
 """Profiles that are known and not shipped yet, with what to do instead."""
 

@@ -41,6 +41,11 @@ def unshare(flags: int) -> None:
     syscall(NR["unshare"], flags)
 
 
+def setns(fd: int, kind: int) -> None:
+    """Move this process into the namespace of `fd`, which must be of `kind` (CLONE_NEW*); setns(2)."""
+    syscall(NR["setns"], fd, kind)
+
+
 def pidfd_open(pid: int, flags: int = 0) -> int:
     """Return a pidfd (close-on-exec) for `pid`; pidfd_open(2)."""
     return syscall(NR["pidfd_open"], pid, flags)

@@ -36,6 +36,8 @@ _MEANINGS: Final = {
     "not-in-view": "no rule grants it",
     "writable": "the server could have written that file, and what it writes cannot be executed",
     "loader": "a dynamic loader would execute any file",
+    "own-filter": "a process with a system call filter of its own executes nothing: the filter could hide what",
+    "own-root": "a process may take only an empty directory for its root, and then executes nothing",
     "no-path": "it has no path of its own to decide on",
     "atomic-name": "a temporary name beside a granted file may only replace that file",
     "cache": "the cache is read-only once start-up has ended",

@@ -50,9 +50,13 @@ def fork(plan: Plan, program: Program) -> tuple[int, int]:
     return pid, said
 
 
-def assemble() -> None:
-    """Make the filter of system calls ahead of the fork; it is kept."""
-    seccomp.program(True)
+def assemble(plan: Plan) -> bytes:
+    """Return the filter of system calls; it is kept, so asked for ahead of the fork it costs nothing there."""
+    if plan.nested:
+        from mcpwrap.sandbox.nested_calls import GROUPS
+
+        return seccomp.program(True, overlay=GROUPS)
+    return seccomp.program(True)
 
 
 def listener(said: int) -> int:
@@ -101,7 +105,7 @@ def _become(plan: Plan, program: Program, tell: int) -> None:
         # Until exec this image is the stem's: the stem takes the listener out of it.
         process.set_dumpable(True)
         step = "the system call filter"
-        fd = kernel_seccomp.load(seccomp.program(True), listener=True)
+        fd = kernel_seccomp.load(assemble(plan), listener=True)
         os.write(tell, _LISTENER + str(fd).encode())
         step = "exec"
         os.execve(plan.program, program.argv, program.environ)

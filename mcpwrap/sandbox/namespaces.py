@@ -21,15 +21,19 @@ FLAGS = (
 INOTIFY = {"max_inotify_instances": 32, "max_inotify_watches": 65_536}
 """Of the user's 128 instances and some 100,000 watches, which all programs of that user share."""
 
+NESTED = {"max_user_namespaces": 64, "max_pid_namespaces": 256, "max_net_namespaces": 64}
+"""Where a server may make namespaces: a browser has a pid namespace for each page, and three of each other kind."""
+
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _USERNS = "/proc/sys/user/max_user_namespaces"
 _CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
 
 
-def enter() -> None:
+def enter(*, nested: bool = False) -> None:
     """Unshare all namespaces, map this user and group onto themselves, furnish network and mounts.
 
-    The identity map keeps what ssh, npm and git check of owners true. The next child is pid 1.
+    `nested`: the server may make some of its own, which are then counted. The identity map keeps what ssh, npm
+    and git check of owners true. The next child is pid 1.
     Needs a process with one thread. Raises CannotConfine, with the reason this machine gives.
     """
     uid, gid = os.getuid(), os.getgid()
@@ -41,7 +45,7 @@ def enter() -> None:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
         _write("/proc/self/gid_map", f"{gid} {gid} 1")
-        for name, most in INOTIFY.items():
+        for name, most in (INOTIFY | NESTED if nested else INOTIFY).items():
             _write(f"/proc/sys/user/{name}", str(most))
         step = "the loopback interface of a new network namespace"
         # 127.0.0.1 and ::1 work inside; nothing leads out.

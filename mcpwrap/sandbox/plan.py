@@ -58,9 +58,9 @@ class Options(NamedTuple):
     """What the plan needs besides floor and facts.
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
-    `users` is what the server finds in /etc/passwd; empty: the host's.
     `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
-    `egress`: names are answered inside.
+    `users` is what the server finds in /etc/passwd; empty: the host's. `egress`: names are answered
+    inside. `nested`: the server may make user namespaces.
     """
 
     program: str
@@ -68,6 +68,7 @@ class Options(NamedTuple):
     users: bytes = b""
     apart: tuple[str, ...] = ()
     egress: bool = False
+    nested: bool = False
     look: Callable[[str], Entry] = look
 
 
@@ -89,6 +90,7 @@ class Plan(NamedTuple):
     left_out: tuple[tuple[str, str], ...]
     limits: Limits
     frozen: str = ""
+    nested: bool = False
 
 
 def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
@@ -180,6 +182,7 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         left_out=tuple(draft.left_out.items()),
         limits=options.limits,
         frozen=cache if cached and not floor.any_writable else "",
+        nested=options.nested,
     )
 
 

@@ -7,7 +7,7 @@ import functools
 from mcpwrap.kernel.bpf import Check, Verdict, assemble
 from mcpwrap.kernel.numbers import AUDIT_ARCHES, MACHINE, table
 from mcpwrap.sandbox.arguments import ABSENT, ALLOW, TRAP
-from mcpwrap.sandbox.syscalls import GROUPS
+from mcpwrap.sandbox.syscalls import GROUPS, Group
 
 
 def _traps(verdict: Verdict) -> bool:
@@ -22,27 +22,32 @@ def _untrapped(verdict: Verdict) -> Verdict:
     return ALLOW if verdict == TRAP else verdict
 
 
-def verdicts(machine: str = MACHINE, *, listener: bool = True) -> dict[str, Verdict]:
+def verdicts(
+    machine: str = MACHINE, *, listener: bool = True, overlay: tuple[Group, ...] = ()
+) -> dict[str, Verdict]:
     """Return name → verdict of every call of `machine` that the list names.
 
-    Without `listener` what would be trapped is allowed: for trying programs against the list, and
-    never for a server.
+    `overlay` are groups whose calls are judged otherwise than on the list. Without `listener` what would
+    be trapped is allowed: for trying programs against the list, and for tier B-.
     """
     known = table(machine)
-    found = {name: group.verdict for group in GROUPS for name in group.calls.split() if name in known}
+    found = {
+        name: group.verdict for group in (*GROUPS, *overlay) for name in group.calls.split() if name in known
+    }
     if not listener:
         found = {name: _untrapped(verdict) for name, verdict in found.items()}
     return found
 
 
 @functools.cache
-def program(listener: bool, *, machine: str = MACHINE) -> bytes:
+def program(listener: bool, *, machine: str = MACHINE, overlay: tuple[Group, ...] = ()) -> bytes:
     """Return the filter for `kernel.seccomp.load`; the arguments are those of `verdicts`.
 
     Raises KeyError for a machine that has no table.
     """
     known = table(machine)
-    by_number = {known[name]: verdict for name, verdict in verdicts(machine, listener=listener).items()}
+    found = verdicts(machine, listener=listener, overlay=overlay)
+    by_number = {known[name]: verdict for name, verdict in found.items()}
     return assemble(AUDIT_ARCHES[machine], by_number, ABSENT)
 
 

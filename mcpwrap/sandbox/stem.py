@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import mmap
 import os
 import signal
@@ -163,10 +164,12 @@ class _Stem:
 
         if ends.network >= 0:
             from mcpwrap.broker.network import Ends
+        if self.plan.nested:
+            importlib.import_module("mcpwrap.broker.inner")
 
         page = PageReader(memoryview(mmap.mmap(self.page_fd, SIZE, prot=mmap.PROT_READ)))
         os.close(self.page_fd)
-        child.assemble()
+        child.assemble(self.plan)
         self._enter(host)
         with volunteer:
             server, said = child.fork(self.plan, self.program)
@@ -214,7 +217,7 @@ class _Stem:
                 f"this kernel has {f'only Landlock ABI {self.abi}' if self.abi else 'no Landlock'}",
                 "Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK, booted with landlock in the list of lsm=",
             )
-        namespaces.enter()
+        namespaces.enter(nested=self.plan.nested)
         if self.ends.network >= 0:
             from mcpwrap.sandbox import netns
 

@@ -267,3 +267,9 @@ def execveat_empty(program):
     if status:
         raise OSError(status, os.strerror(status))
     return "executed"
+
+
+def nested(arguments):
+    """Do an act of nested.py, in a process of its own."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nested.py")
+    return _executed([sys.executable, "-I", "-S", "-B", script, *arguments])

@@ -42,6 +42,13 @@ def exec_gate():
     Effective.decide = always
 
 
+def own_filters():
+    """Who has a filter or a root of its own executes as anybody."""
+    from mcpwrap.broker.inner import Inner
+
+    Inner.require_plain = nothing
+
+
 def windows():
     """A grant once in force stays in force."""
     from mcpwrap.policy.page import PageWriter
@@ -203,6 +210,7 @@ def life():
 LAYERS = {
     "broker": broker,
     "exec gate": exec_gate,
+    "own filters": own_filters,
     "windows": windows,
     "private": private,
     "protected": protected,
