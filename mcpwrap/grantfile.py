@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +28,8 @@ MAX_LINKS: Final = 40
 """Links on the way to a file that the kernel follows (MAXSYMLINKS of linux/namei.h)."""
 
 
-def load(file: str, variables: Variables) -> Grant:
-    """Return the grant in `file`. Raises GrantError."""
+def load(file: str, variables: Variables, profile: Callable[[str], str] = profiles.text) -> Grant:
+    """Return the grant in `file`; `profile` gives the text of a profile. Raises GrantError."""
     try:
         data = _read(file)
     except OSError as error:
@@ -38,7 +38,7 @@ def load(file: str, variables: Variables) -> Grant:
         decode(data, file),
         file,
         variables,
-        profiles.text,
+        profile,
         is_directory=os.path.isdir,
         read_text=read_text,
     )

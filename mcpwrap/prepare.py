@@ -6,7 +6,8 @@ Everything here runs before the server starts, so it imports as little as it can
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from mcpwrap import profiles
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcpwrap.grant.grant import Grant, Overlap
     from mcpwrap.grant.lookup import Places
     from mcpwrap.options import Options
+    from mcpwrap.packages.launched import Launched
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.facts import Facts
 
@@ -43,7 +45,7 @@ class Prepared(NamedTuple):
     such as `pypi/mcp-server-git`. `grant_file`: the file that was read, "" if there is none;
     `grant_path`: where it is, or would be looked for. `environment`: the server's; `withheld`: names
     of ours that it is not given. `keeps`: the TOML of what holds only while there is no grant file.
-    `warnings`: lines for stderr.
+    `apart`: as in `sandbox.plan.Options`. `warnings`: lines for stderr.
     """
 
     grant: Grant
@@ -58,6 +60,7 @@ class Prepared(NamedTuple):
     environment: Mapping[str, str]
     withheld: tuple[str, ...]
     keeps: str
+    apart: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -85,18 +88,26 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     variables = Variables(home, passwd_home, cwd, "/tmp", places.state, places.cache, ours)
     path = os.path.abspath(options.grant) if options.grant is not None else lookup.grant_path(places, name)
     facts = facts_of(found, variables, places, name, path, ours)
+    made: Launched | None = None
+    profile = profiles.text
+    if found.package is not None:
+        from mcpwrap.packages.launched import launched
+
+        made = launched(found.package, found.program, places.cache, ours, home, given)
+        profile = partial(profiles.text, hosts=made.hosts)
     warnings: tuple[str, ...] = ()
     if options.grant is not None or os.path.lexists(path):
-        grant = load(path, variables)
+        grant = load(path, variables, profile)
         lookup.check_command(grant, command, home)
         check_trust(path, grant, places, variables)
         grant_file = path
     else:
-        grant, warnings = _without_file(found, variables, facts, path)
+        grant, warnings = _without_file(found, variables, facts, path, profile)
         grant_file = ""
     if options.overlap is not None:
         grant = grant._replace(overlap=cast("Overlap", options.overlap))
-    chosen = choose(ours, parent, named=(*options.env, *grant.env), values=grant.set)
+    values = {**made.environment, **grant.set} if made else grant.set
+    chosen = choose(ours, parent, named=(*options.env, *grant.env), values=values)
     policy = compile_policy(grant, facts)
     return Prepared(
         grant=grant,
@@ -111,8 +122,10 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
         environment=chosen.passed,
         withheld=chosen.withheld,
         keeps="" if grant_file else _kept(grant, found),
+        apart=made.apart if made else (),
         warnings=(
             *warnings,
+            *(made.notes if made else ()),
             *_unset(options, ours),
             *unresolved(policy),
             *missing_directories(policy),
@@ -152,7 +165,7 @@ def _command_of_grant(
 
 
 def _without_file(
-    found: Installation, variables: Variables, facts: Facts, path: str
+    found: Installation, variables: Variables, facts: Facts, path: str, profile: Callable[[str], str]
 ) -> tuple[Grant, tuple[str, ...]]:
     """Return the grant of a command without a grant file, and what is to be said of it."""
     private, protected = private_places(facts), protected_places(facts)
@@ -169,7 +182,7 @@ def _without_file(
     where = f"no grant file at {printable(path)}"
     lines = [f"{where}: calls may read {readable} write nothing of yours; `mcpwrap show` prints the rest"]
     lines += [f"not granted: {printable(each)}: {reason}" for each, reason in refused]
-    grant = default_grant(variables, profiles.text, found.profiles, bound, read_text=read_text)
+    grant = default_grant(variables, profile, found.profiles, bound, read_text=read_text)
     return grant, tuple(lines)
 
 

@@ -42,6 +42,7 @@ def run(options: Options) -> int:
                 prepared.installation.program,
                 limits,
                 identity.users(),
+                apart=prepared.apart,
                 egress=policy.egress,
                 nested=prepared.grant.nested_sandbox,
             ),

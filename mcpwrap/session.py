@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap import __version__
 from mcpwrap.audit.journal import Journal
-from mcpwrap.audit.reader import previous_run
+from mcpwrap.audit.reader import previous_run, previous_version
 from mcpwrap.audit.redact import mask_command
 from mcpwrap.audit.wider import rules_of, wider
 from mcpwrap.audit.writer import AuditWriter
@@ -55,6 +55,7 @@ class Session:
     ) -> None:
         self._prepared = prepared
         self._began = time.monotonic()
+        self._version = ""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         for number in SIGNALS:
             signal.signal(number, _wake)
@@ -95,6 +96,7 @@ class Session:
             self._output,
             decode=decode,
             started=self._on_started,
+            settled=self._on_settled,
             wake=reader,
         )
 
@@ -119,6 +121,8 @@ class Session:
             ) from None
         self._audit.start_syncing()
         self._say_wider()
+        if prepared.installation.package is not None:
+            self._version = previous_version(prepared.places.audit, self._audit.path)
         self._audit.prune()
         keep_freed(FREED_BYTES)
         # What lives to the end need not be looked through: a full collection costs some call 1.5 ms.
@@ -139,6 +143,24 @@ class Session:
         degraded = [f"{name}: {state}" for name, state in told.protections.items() if state != "active"]
         if degraded:
             self._output.say(f"held at tier B; {'; '.join(degraded)}")
+
+    def _on_settled(self) -> None:
+        """Write down which version of a package runs, and say so if it is another one than in the last run."""
+        package = self._prepared.installation.package
+        if package is None:
+            return
+        from mcpwrap.packages.cached import installed_version
+
+        version = installed_version(package, self._prepared.places.cache)
+        if not version:
+            return
+        record: dict[str, object] = {"kind": "package", "package": package.name, "version": version}
+        if self._version not in ("", version):
+            record["was"] = self._version
+            self._output.say(
+                f"{package.name} is version {version} now; in the last run it was {self._version}"
+            )
+        self._audit.write(record)
 
     def _head(self) -> dict[str, object]:
         prepared = self._prepared

@@ -41,6 +41,7 @@ _FIELDS: Final[Mapping[str, Shape]] = {
         "tools": dict,
         "held?": [{"tool": str, "was": str, "now": str, "pinned": bool, "changed": [str]}],
     },
+    "package": {"at": str, "package": str, "version": str, "was?": str},
     "note": {"at": str},
     "exit": {"seconds": object, "status": object, "reason": object, "stderr?": list},
 }

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import cast
 
 SUFFIX = ".jsonl"
+RUNS_ASKED = 5
+"""Runs looked through for a version: one that ended before its start-up did has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +79,35 @@ def last_run(directories: list[str]) -> list[RunFile]:
     return newest
 
 
-def records(file: RunFile) -> Iterator[dict[str, object]]:
-    """Yield the records of one part, none if another run has pruned it. Raises OSError.
+def records(file: RunFile, marked: bytes = b"") -> Iterator[dict[str, object]]:
+    """Yield the records of one part (those with `marked` in their line), none if another run has pruned it.
 
+    Raises OSError.
     What is no record is left out: a line cut short by a crash, damage, nesting without end.
     """
     with suppress(FileNotFoundError), open(file.path, "rb") as stream:
         for line in stream:
+            if marked not in line:
+                continue
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict):
                 yield cast("dict[str, object]", record)
+
+
+def previous_version(directory: str, current: str) -> str:
+    """Return the version of the package that ran last, before the file `current`; "" if no run says one."""
+    for file in list(reversed(run_files(directory)))[:RUNS_ASKED]:
+        if file.path == current:
+            continue
+        with suppress(OSError):
+            for record in records(file, marked=b'"package"'):
+                version = record.get("version")
+                if record.get("kind") == "package" and isinstance(version, str):
+                    return version
+    return ""
 
 
 def previous_run(directory: str, current: str) -> dict[str, object] | None:

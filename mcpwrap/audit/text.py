@@ -42,6 +42,7 @@ class _Story:
         self.run: Fields = {}
         self.began = ""
         self.protections: Fields = {}
+        self.package: Fields = {}
         self.exit: Fields | None = None
         self.calls: dict[str, dict[str, Any]] = {}
         self.outside: list[Fields] = []
@@ -56,6 +57,8 @@ class _Story:
                 self.run = self.run or record
             case "protections":
                 self.protections = record
+            case "package":
+                self.package = record
             case "opened":
                 self.calls[str(record["window"])] = {"opened": record, "operations": [], "closed": None}
             case "closed":
@@ -105,6 +108,9 @@ class _Story:
         began = self.began.replace("T", " ").partition(".")[0]
         lines = [f"{_plain(run.get('name', '?'))}  {began} UTC  {self._end()}"]
         lines.append(f"  command   {_plain(' '.join(run.get('command', [])))}")
+        if self.package:
+            was = f" (was {self.package['was']})" if self.package.get("was") else ""
+            lines.append(f"  version   {_plain(self.package['version'] + was)}")
         lines.append(f"  grant     {_plain(run.get('grant') or 'none: calls could write nothing of yours')}")
         lines.append(f"  audit     {_plain(path)}")
         if run.get("withheld"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from mcpwrap.grant.block import Blocks
 from mcpwrap.grant.grant import EVERY_TOOL, NEVER_PASSED, WINDOW_LIMIT, Block, ToolGrant
 from mcpwrap.grant.noun import Table
-from mcpwrap.grant.nouns import LATER_PROFILES
 from mcpwrap.grant.pattern import header_patterns
 from mcpwrap.grant.problem import Wrong, did_you_mean
 from mcpwrap.grant.render import key_text
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from mcpwrap.grant.position import Path
     from mcpwrap.grant.source import Source
 
-PROFILES = ("base", "node", "python", "git", "chromium")
+PROFILES = ("base", "node", "python", "npx", "uvx", "bun", "deno", "git", "chromium")
 """The shipped profiles. `base` is merged into every grant."""
 
 LONGEST_WINDOW = 7 * 24 * 3_600
@@ -127,9 +126,7 @@ class _Reader:
 
     def shipped(self, index: int, name: str) -> bool:
         path: Path = ("server", "profile", index)
-        if name in LATER_PROFILES:
-            self.source.problem(path, f'profile "{name}" is not in this release', LATER_PROFILES[name])
-        elif name not in PROFILES:
+        if name not in PROFILES:
             self.source.problem(path, f'there is no profile "{name}"', did_you_mean(name, PROFILES))
         return name in PROFILES
 

@@ -243,12 +243,6 @@ NOUNS: tuple[Noun, ...] = (
     ),
 )
 
-LATER_PROFILES: dict[str, str] = {
-    "npx": 'install the package and start it with node and profile = ["node"]',
-    "uvx": 'install the package (uv tool install, pipx) and start it with profile = ["python"]',
-}
-"""Profiles that are known and not shipped yet, with what to do instead."""
-
 
 def nouns_of(table: Table) -> dict[str, Noun]:
     """Return the nouns that may stand in `table`, by name."""

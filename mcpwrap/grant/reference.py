@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcpwrap.grant.block import MAX_RULES
 from mcpwrap.grant.document import PROFILES
 from mcpwrap.grant.noun import Grammar, Noun, Table
-from mcpwrap.grant.nouns import LATER_PROFILES, NOUNS
+from mcpwrap.grant.nouns import NOUNS
 from mcpwrap.grant.source import MAX_BYTES
 
 _INTRODUCTION = """\
@@ -137,7 +137,7 @@ A file has at most {MAX_BYTES // 1024} KiB and {MAX_RULES:,} rules.
 def reference() -> str:
     """Return the text of docs/grants.md."""
     parts = [_INTRODUCTION, "## Tables\n", _table_list(), "## Nouns\n", *(_noun(noun) for noun in _nouns())]
-    parts += [_LANGUAGE, _profiles(), _later()]
+    parts += [_LANGUAGE, _profiles()]
     return "\n".join(parts)
 
 
@@ -165,12 +165,6 @@ def _profiles() -> str:
         "`mcpwrap/profiles/`,\nwith the reason beside each line. In a profile, a program that is not installed grants "
         "nothing.\nProfile `git` makes `~/.gitconfig` readable, and the files it includes.\n"
     )
-
-
-def _later() -> str:
-    lines = ["## Not in this release\n", "These are known and refused, never ignored:\n"]
-    lines += [f'- `profile = ["{name}"]`: {way}.' for name, way in LATER_PROFILES.items()]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

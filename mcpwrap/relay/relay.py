@@ -49,10 +49,12 @@ class Relay:
         *,
         decode: Callable[[bytes], Event],
         started: Callable[[], None],
+        settled: Callable[[], None] = lambda: None,
         wake: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`decode` reads one record of the broker; `started` is called once the server was started.
+        """`decode` reads one record of the broker; `started` is called once the server was started,
+        `settled` once start-up has ended.
 
         `wake` is the read end of the pipe that `signal.set_wakeup_fd` writes signal numbers to.
         """
@@ -74,6 +76,7 @@ class Relay:
         self._server = server
         self._startup = startup
         self._started = started
+        self._settled = settled
         self._wake = wake
         self._clock = clock
 
@@ -118,6 +121,7 @@ class Relay:
         if self._startup.ended(now):
             self.traffic.drain_records()
             self._calls.end_startup()
+            self._settled()
             self.traffic.effects.perform(self._interposer.startup_quiet(now), now)
         if self._startup.failed and not self.shutdown.begun:
             self.traffic.fail(self._startup.failed, now)

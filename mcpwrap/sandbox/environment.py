@@ -13,18 +13,23 @@ CERTIFICATES = frozenset(
     {
         "AWS_CA_BUNDLE",
         "CURL_CA_BUNDLE",
+        "DENO_CERT",
+        "DENO_TLS_CA_STORE",
         "GIT_SSL_CAINFO",
         "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
         "HTTPLIB2_CA_CERTS",
         "NIX_SSL_CERT_FILE",
         "NODE_EXTRA_CA_CERTS",
+        "NODE_USE_SYSTEM_CA",
         "PIP_CERT",
         "REQUESTS_CA_BUNDLE",
         "SSL_CERT_DIR",
         "SSL_CERT_FILE",
+        "UV_NATIVE_TLS",
+        "UV_SYSTEM_CERTS",
     }
 )
-"""Where a company's certificate authority is to be found."""
+"""Where a company's certificate authority is to be found, or that it is in the system's bundle."""
 
 BOOKKEEPING = frozenset({"_", "PWD", "OLDPWD", "SHLVL"})
 """A shell's own: withheld without a word."""

@@ -30,8 +30,13 @@ from mcpwrap.sandbox.roots import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mcpwrap.packages.launcher import Package
+
 TRAMPOLINE = re.compile(rb"#!.*/sh\n'''exec' ")
 """How pip and uv start a script whose interpreter's path does not fit a `#!` line, or may move."""
+
+RUNTIMES = ("node", "python", "bun", "deno")
+"""Families of interpreters that have a profile."""
 
 TRAMPOLINE_PROGRAMS = ("dirname", "realpath")
 """What uv's form of it runs."""
@@ -43,11 +48,12 @@ class Installation(NamedTuple):
     `program`   what to exec, with `argv[0]` equal to it: Python finds its environment by that path.
     `roots`     directories and files readable always; where links lead to one, both spellings.
     `programs`  real paths of the executable files of the command itself: script, `env`, interpreter.
-    `profiles`  names of the runtime's profile: `("node",)`, `("python",)` or none.
+    `profiles`  names of the runtime's or launcher's profile: `("node",)`, `("npx",)` or none.
     `loaders`   real paths of dynamic loaders: opened by execve, never a program.
     `system`    readable parts of the system.
     `named`     existing paths of any kind in the command's arguments and in `values`: found, not judged.
-    `name`      `npm/...`, `pypi/...` or `file/...`.
+    `name`      `npm/...`, `pypi/...`, `jsr/...` or `file/...`.
+    `package`   what a package launcher fetches and runs, None for any other command.
     """
 
     program: str
@@ -58,6 +64,7 @@ class Installation(NamedTuple):
     system: tuple[str, ...]
     named: tuple[str, ...]
     name: str
+    package: Package | None = None
 
 
 NO_INSTALLATION = Installation("", (), (), (), (), (), (), "")
@@ -79,6 +86,8 @@ def installation(
     files = list(start.files)
     if TRAMPOLINE.match(head(start.files[0])):
         files += _trampoline(start.files[0], environ)
+    if start.package is not None:
+        files += _beside(start.files[0], start.package)
     python = next((path for path in files if family(path) == "python"), "")
     user = _user_site(python, environ) if python and not _environment(start, python) else ""
     roots += [user] if user else []
@@ -87,11 +96,14 @@ def installation(
         program=start.files[0],
         roots=_pruned(roots, readable),
         programs=tuple(dict.fromkeys(os.path.realpath(path) for path in files)),
-        profiles=tuple(kind for kind in ("node", "python") if any(family(path) == kind for path in files)),
+        profiles=(start.package.profile,)
+        if start.package is not None
+        else tuple(kind for kind in RUNTIMES if any(family(path) == kind for path in files)),
         loaders=system.loaders(native),
         system=readable,
         named=named_paths([*start.arguments, *values], cwd),
-        name=_name(start, python, user),
+        name=start.package.name if start.package is not None else _name(start, python, user),
+        package=start.package,
     )
 
 
@@ -131,10 +143,11 @@ def _landing(start: Launch, readable: tuple[str, ...], environ: Mapping[str, str
             path if start.script == start.files[0] else start.script,
             start.module,
             start.arguments,
+            start.package,
         )
     if len(start.files) > 1:
-        return launch([path, *start.arguments], environ, cwd)
-    return Launch((path,), start.script, start.module, start.arguments)
+        return launch([path, *start.arguments], environ, cwd)._replace(package=start.package)
+    return Launch((path,), start.script, start.module, start.arguments, start.package)
 
 
 def _trampoline(script: str, environ: Mapping[str, str]) -> list[str]:
@@ -144,6 +157,14 @@ def _trampoline(script: str, environ: Mapping[str, str]) -> list[str]:
     for directory in environ.get("PATH", os.defpath).split(":"):
         found += [path for name in TRAMPOLINE_PROGRAMS if executable(path := os.path.join(directory, name))]
     return found
+
+
+def _beside(launcher: str, package: Package) -> list[str]:
+    """Return the programs that are a launcher's other half: `uvx` starts the `uv` of its own directory."""
+    if package.profile != "uvx":
+        return []
+    directories = dict.fromkeys((os.path.dirname(launcher), os.path.dirname(os.path.realpath(launcher))))
+    return [path for each in directories if executable(path := os.path.join(each, "uv"))]
 
 
 def _environment(start: Launch, python: str) -> str:

@@ -42,7 +42,11 @@ INTERPRETERS: Final = (
         re.compile(r"(ba|da|z|k|a)?sh"),
         Interpreter("sh", _words("-o +o -O +O --rcfile --init-file"), _words("-c")),
     ),
-    (re.compile(r"bun|deno"), Interpreter("bun", _words("-c --config --preload -r"), subcommand="run")),
+    (re.compile(r"bun"), Interpreter("bun", _words("-c --config --preload -r"), subcommand="run")),
+    (
+        re.compile(r"deno"),
+        Interpreter("deno", _words("-c --config --import-map --preload"), subcommand="run"),
+    ),
     (re.compile(r"(ruby|perl)[\d.]*"), Interpreter("perl", _words("-I"), _words("-e -E"))),
 )
 

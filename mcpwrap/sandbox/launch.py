@@ -10,29 +10,19 @@ import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.errors import CannotConfine, CommandNotFound
+from mcpwrap.packages.launcher import package
 from mcpwrap.sandbox.interpreters import interpreter, script_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from mcpwrap.packages.launcher import Package
 
 HEAD_BYTES: Final = 256
 """What the kernel itself reads of a `#!` line (BINPRM_BUF_SIZE since 5.1); longer ones fail bare too."""
 
 SCRIPT_DEPTH: Final = 5
 """Interpreters that are scripts themselves: execve gives up with ELOOP after this many."""
-
-DOWNLOADERS: Final = {
-    "npx": "npm install --prefix DIR PACKAGE, then name DIR/node_modules/.bin/COMMAND",
-    "uvx": "uv tool install PACKAGE, then name the command it installs",
-    "uv": "uv tool install PACKAGE, then name the command it installs",
-    "pipx": "pipx install PACKAGE, then name the command it installs",
-    "bunx": "bun install PACKAGE, then name node_modules/.bin/COMMAND",
-    "pnpx": "pnpm add PACKAGE, then name node_modules/.bin/COMMAND",
-}
-"""Programs that fetch the server over the network before they run it: there is no network to grant yet."""
-
-ONLY_WITH_RUN: Final = ("uv", "pipx")
-"""Of those, the ones that do so only as `uv run`, `uv tool run`, `pipx run`."""
 
 CONTAINERS: Final = ("docker", "podman", "nerdctl")
 """Clients of a daemon: the server runs there, out of reach of a sandbox around the client."""
@@ -43,13 +33,15 @@ class Launch(NamedTuple):
 
     `files` are all that execve opens, in order: the command, `env`, interpreters; the last is native.
     `script` is the file the last of them is given to run, `module` the `python -m` name; "" if none.
-    `arguments` are the words of the command that are the server's own.
+    `arguments` are the words of the command that are the server's own. `package` is what a package launcher
+    (npx, uvx, ...) fetches and runs; None for every other command.
     """
 
     files: tuple[str, ...]
     script: str
     module: str
     arguments: tuple[str, ...]
+    package: Package | None = None
 
     @property
     def interpreter(self) -> str:
@@ -65,9 +57,12 @@ def launch(command: Sequence[str], environ: Mapping[str, str], cwd: str) -> Laun
     if not command or not command[0]:
         raise CommandNotFound("no command after `--`", "mcpwrap [OPTIONS] -- COMMAND [ARGUMENT...]")
     _refuse_unheld(command)
+    asked = package(command)
     path = _unshimmed(find(command[0], environ, cwd), environ, cwd)
     files = _follow(path, environ, cwd)
     words = command[1:]
+    if asked is not None:
+        return Launch(files, path if len(files) > 1 else "", "", asked.arguments, asked)
     if len(files) > 1:
         return Launch(files, path, "", tuple(words))
     grammar = interpreter(path)
@@ -124,11 +119,6 @@ def head(path: str, size: int = HEAD_BYTES) -> bytes:
 
 def _refuse_unheld(command: Sequence[str]) -> None:
     name = os.path.basename(command[0])
-    if name in DOWNLOADERS and (name not in ONLY_WITH_RUN or "run" in command[1:3]):
-        raise CannotConfine(
-            f"`{name}` downloads the server before it runs it, and mcpwrap grants no network yet",
-            f"install it once instead: {DOWNLOADERS[name]}",
-        )
     if name in CONTAINERS:
         raise CannotConfine(
             f"`{name}` only talks to a daemon that runs the server: outside of any sandbox made here",

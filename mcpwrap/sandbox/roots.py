@@ -48,7 +48,7 @@ SHARED_IN_HOME: Final = (
 PREFIX_PARTS: Final = ("bin", "etc", "include", "lib", "lib64", "libexec", "share")
 """What belongs to a program in the directory above its `bin`."""
 
-PREFIXED: Final = ("bun", "node", "perl", "python")
+PREFIXED: Final = ("bun", "deno", "node", "perl", "python")
 """Families of interpreters with a library beside their `bin`."""
 
 PREFIX_REST: Final = {
@@ -87,7 +87,7 @@ def roots_of_script(script: str, interpreter: str, bounds: Bounds) -> list[str]:
             roots.append(modules)
         elif environment:
             roots += roots_of_environment(environment, bounds)
-        elif family(interpreter) in ("node", "bun") and (package := package_of(path, bounds)):
+        elif family(interpreter) in ("node", "bun", "deno") and (package := package_of(path, bounds)):
             roots += roots_of_package(package, path, bounds)
         elif bounds.too_wide(directory) or os.path.islink(path):
             roots.append(path)

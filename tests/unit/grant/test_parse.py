@@ -158,7 +158,6 @@ def test_a_bad_file_is_exit_78() -> None:
         ('[server]\nenv = ["A*"]', '"A*" is no name of a variable'),
         ("[server]\ncommand = []", "the command is empty"),
         ('[server]\nprofile = ["nod"]', 'there is no profile "nod"'),
-        ('[server]\nprofile = ["npx"]', 'profile "npx" is not in this release'),
         ('[policy]\noverlap = "all"', '"overlap" cannot be "all"'),
         ("[policy]\noverlap = 1", '"overlap" cannot be a number'),
         ('[policy]\non_denial = "fail"', '"on_denial" cannot be "fail"'),

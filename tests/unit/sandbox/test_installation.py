@@ -509,9 +509,7 @@ def test_a_script_that_is_its_own_interpreter_ends(machine: Machine) -> None:
         machine.look_up(path)
 
 
-@pytest.mark.parametrize(
-    "command", [["npx", "-y", "x"], ["uvx", "x"], ["uv", "tool", "run", "x"], ["docker", "run"]]
-)
+@pytest.mark.parametrize("command", [["pipx", "run", "x"], ["uv", "run", "x"], ["docker", "run"]])
 def test_launchers_that_cannot_be_held_are_refused_with_the_way_out(
     machine: Machine, command: list[str]
 ) -> None:
@@ -556,3 +554,43 @@ def test_what_is_no_native_program_has_no_loader(tmp_path: Path) -> None:
     for content in (b"", b"#!/bin/sh\n", NATIVE, NATIVE[:20]):
         (tmp_path / "x").write_bytes(content)
         assert system.loader_of(str(tmp_path / "x")) == ""
+
+
+# Package launchers
+
+
+def test_npx_runs_under_the_name_of_its_package(machine: Machine) -> None:
+    machine.native(machine.bin / "node")
+    npm = machine.bin.parent / "lib" / "node_modules" / "npm"
+    machine.script(npm / "bin" / "npx-cli.js", "/usr/bin/env node")
+    machine.link(machine.bin / "npx", "../lib/node_modules/npm/bin/npx-cli.js")
+    (machine.cwd / "given").mkdir()
+    found = machine.look_up("npx", "-y", "@scope/server@1.2", machine.cwd / "given")
+    assert (found.name, found.profiles) == ("npm/@scope/server", ("npx",))
+    assert found.named == (str(machine.cwd / "given"),), "the server's own words only"
+    assert str(npm / "bin" / "npx-cli.js") in found.programs
+    assert system.within(str(npm), found.roots)
+    assert found.package is not None and found.package.version == "1.2"
+
+
+def test_uvx_comes_with_the_uv_beside_it(machine: Machine) -> None:
+    tools = machine.home / ".local" / "bin"
+    machine.native(tools / "uvx")
+    machine.native(tools / "uv")
+    machine.environ["PATH"] = str(tools)
+    found = machine.look_up("uvx", "--from", "Some_Server[cli]==1.0", "some-server", "--x")
+    assert (found.name, found.profiles) == ("pypi/some-server", ("uvx",))
+    assert found.programs == (str(tools / "uvx"), str(tools / "uv"))
+    assert found.package is not None and found.package.command == "some-server"
+
+
+def test_deno_and_bun_have_profiles_of_their_own(machine: Machine) -> None:
+    machine.native(machine.bin / "deno")
+    machine.native(machine.bin / "bun")
+    script = machine.file(machine.cwd / "server.ts")
+    assert machine.look_up("deno", "run", "-A", "npm:@s/p@1").name == "npm/@s/p"
+    found = machine.look_up("deno", "run", "-A", script)
+    assert (found.profiles, found.package) == (("deno",), None)
+    assert found.name.startswith("file/")
+    assert machine.look_up("bun", "run", script).profiles == ("bun",)
+    assert machine.look_up("bun", "x", "p").name == "npm/p"
