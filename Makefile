@@ -1,6 +1,7 @@
 # The front door. Everything below works without root; see the first line of README.md.
 #   make demo    a real server, a granted call, its CVE stopped, the audit of both
 #   make test    the whole test suite
+#   make vmtest  kernel tests and victims on Debian's 6.1 and 6.12, booted in QEMU (needs qemu-system-x86, busybox-static, cpio)
 #   make check   lint, format, types, import contracts
 #   make bench   ratios against bare, bubblewrap, strace and others
 #   make tcb     how many lines have to be right
@@ -11,7 +12,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 
-.PHONY: demo test check bench tcb lock clean python
+.PHONY: demo test vmtest check bench tcb lock clean python
 .DELETE_ON_ERROR:
 
 demo: python
@@ -19,6 +20,9 @@ demo: python
 
 test: $(VENV)/installed
 	$(BIN)/python -m pytest $(ARGS)
+
+vmtest: $(VENV)/installed
+	$(BIN)/python -m tests.vm $(ARGS)
 
 check: $(VENV)/installed
 	$(BIN)/ruff check .
@@ -44,7 +48,7 @@ lock:
 	rm requirements-dev.new
 
 clean:
-	rm -rf $(VENV) .demo dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .demo .vm dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mcpwrap needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import MUST_WORK, must_work
 from tests.e2e.corpus import WORK
 from tests.e2e.servers import Unavailable, install
 
@@ -24,10 +24,8 @@ def installed() -> Callable[[str], Path]:
                 return install(name)
         except Unavailable as problem:
             refused[name] = str(problem)
-        if os.environ.get("MCPWRAP_MUST_WORK"):
-            pytest.fail(
-                f"MCPWRAP_MUST_WORK is set, and {name} is not to be had: {refused[name]}", pytrace=False
-            )
+        if must_work("servers"):
+            pytest.fail(f"{MUST_WORK} is set, and {name} is not to be had: {refused[name]}", pytrace=False)
         pytest.skip(f"{name} is not to be had: {refused[name]}")
 
     return get

@@ -218,6 +218,8 @@ def test_an_act_beyond_the_grant_is_refused_and_changes_nothing(
         answer = victim.act(case.tool, case.act, bound, **acts)
         assert "FAULT" not in text(answer), answer
         if victim is victims[0]:
+            if text(answer).startswith("ENOSYS"):
+                pytest.skip("this kernel does not have the call")
             assert failed(answer) != case.bare, f"bare: {answer}"
             continue
         assert failed(answer), f"it worked: {answer}"
