@@ -48,6 +48,17 @@ class CannotConfine(Error):
     exit_status = EXIT_CANNOT_CONFINE
 
 
+class Lacking(CannotConfine):
+    """One layer is refused by this machine, so another tier may be possible.
+
+    `layer` is a name of `sandbox.probe`'s table: "namespaces" or "per call".
+    """
+
+    def __init__(self, layer: str, what: str, way_out: str = "") -> None:
+        super().__init__(what, way_out)
+        self.layer = layer
+
+
 class CommandNotFound(Error):
     """The server's command names no program."""
 

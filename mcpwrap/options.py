@@ -12,7 +12,8 @@ class Options(NamedTuple):
 
     `command`: the server's command, empty if none was given. `grant`: a grant file, `name`: the
     instance name; None stands for the name of the package. `env`: names passed on besides those of
-    the grant. `require`: the tier that must be had. `overlap`: overrides the grant's. `max_line`:
+    the grant. `require`: the tier that must be had; `allow_degraded`: what may be given up for a weaker one.
+    `overlap`: overrides the grant's. `max_line`:
     bytes of one JSON-RPC line. `limit_memory`: bytes; the other limits are counts; None stands for
     the sandbox's own default. `audit_arguments`: write the arguments of calls to the audit as they are.
     """
@@ -28,3 +29,4 @@ class Options(NamedTuple):
     limit_processes: int | None = None
     limit_files: int | None = None
     audit_arguments: bool = False
+    allow_degraded: tuple[str, ...] = ()

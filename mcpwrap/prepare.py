@@ -64,8 +64,10 @@ class Prepared(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepared:
+def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare: bool = False) -> Prepared:
     """Return the run that `options` ask for: its grant, the facts of this machine, the compiled policy.
+
+    `bare`: the server will have no view of its own, so its HOME and TMPDIR are directories of $STATE.
 
     `environ` is mcpwrap's own environment (default: `os.environ`). Without `options.command` the
     command of the grant file is taken. Raises `GrantError` (78) for a grant file that cannot be
@@ -85,9 +87,10 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     found = installation(command, ours, cwd, _own_values(given))
     name = lookup.instance_name(options.name) if options.name is not None else found.name
     places = lookup.places(ours, home, name)
-    variables = Variables(home, passwd_home, cwd, "/tmp", places.state, places.cache, ours)
+    temporary = f"{places.state}/tmp" if bare else "/tmp"
+    variables = Variables(home, passwd_home, cwd, temporary, places.state, places.cache, ours)
     path = os.path.abspath(options.grant) if options.grant is not None else lookup.grant_path(places, name)
-    facts = facts_of(found, variables, places, name, path, ours)
+    facts = facts_of(found, variables, places, name, path, ours)._replace(bare=bare)
     made: Launched | None = None
     profile = profiles.text
     if found.package is not None:
@@ -109,6 +112,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
     values = {**made.environment, **grant.set} if made else grant.set
     chosen = choose(ours, parent, named=(*options.env, *grant.env), values=values)
     policy = compile_policy(grant, facts)
+    own = {"HOME": f"{places.state}/home", "TMPDIR": temporary} if bare else {}
     return Prepared(
         grant=grant,
         facts=facts,
@@ -119,7 +123,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None) -> Prepa
         places=places,
         grant_file=grant_file,
         grant_path=path,
-        environment=chosen.passed,
+        environment=chosen.passed | {name: own[name] for name in own if name not in grant.set},
         withheld=chosen.withheld,
         keeps="" if grant_file else _kept(grant, found),
         apart=made.apart if made else (),

@@ -11,14 +11,20 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+from mcpwrap.errors import CannotConfine
 from mcpwrap.policy.page import SIZE
 from mcpwrap.prepare import prepare
-from mcpwrap.sandbox import identity, stem
+from mcpwrap.sandbox import identity, report, stem, tiers
+from mcpwrap.sandbox.namespaces import NAMESPACES
 from mcpwrap.sandbox.plan import Limits, plan
 from mcpwrap.sandbox.plan import Options as PlanOptions
 
 if TYPE_CHECKING:
+    from mcpwrap.errors import Lacking
     from mcpwrap.options import Options
+    from mcpwrap.sandbox.plan import Tier
+
+READ_BYTES = 65_536
 
 
 def run(options: Options) -> int:
@@ -28,34 +34,91 @@ def run(options: Options) -> int:
     """
     # Until the relay listens for signals, each of them ends this process, and with it the tree.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    prepared = prepare(options)
-    policy = prepared.policy
     page = os.memfd_create("mcpwrap-page", os.MFD_CLOEXEC)
     os.ftruncate(page, SIZE)
     activity = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[:8]
-    limits = _limits(options)
-    child = stem.start(
-        plan(
-            policy.floor,
-            prepared.facts,
-            PlanOptions(
-                prepared.installation.program,
-                limits,
-                identity.users(),
-                apart=prepared.apart,
-                egress=policy.egress,
-                nested=prepared.grant.nested_sandbox,
-            ),
-        ),
-        policy,
-        page,
-        activity,
-        (prepared.installation.program, *prepared.command[1:]),
-        prepared.environment,
-    )
+    began = _Attempt(options, "B", page, activity)
     from mcpwrap.session import Session
 
-    return Session(options, prepared, child, page, activity).run()
+    told = began.told()
+    if began.lacking is not None:
+        began.give_up()
+        began, told = _weaker(options, began.lacking, page, activity)
+    return Session(options, began.prepared, began.child, page, activity, told, began.tier, began.why).run()
+
+
+class _Attempt:
+    """One start at one tier. The real thing is tried, and nothing asked before: a tier B that is to be had
+    costs no further process, and what a probe finds may be different a moment later."""
+
+    def __init__(self, options: Options, tier: Tier, page: int, activity: memoryview, why: str = "") -> None:
+        self.tier: Tier = tier
+        self.why = why
+        self.lacking: Lacking | None = None
+        self.prepared = prepared = prepare(options, bare=tier == "C")
+        make = plan
+        if tier == "C":
+            from mcpwrap.sandbox.hostplan import host_plan  # only needed without namespaces
+
+            make = host_plan
+        program = prepared.installation.program
+        wanted = PlanOptions(
+            program,
+            _limits(options),
+            identity.users(),
+            apart=prepared.apart,
+            egress=prepared.policy.egress,
+            nested=prepared.grant.nested_sandbox and tier == "B",
+        )
+        planned = make(prepared.policy.floor, prepared.facts, wanted)
+        self.child = stem.start(
+            planned._replace(tier=tier),
+            prepared.policy,
+            page,
+            activity,
+            (program, *prepared.command[1:]),
+            prepared.environment,
+        )
+
+    def told(self) -> bytes:
+        """Wait until the server is confined, or is not; return what has been told, and set `lacking`."""
+        said = b""
+        while b"\n" not in said:
+            data = os.read(self.child.status, READ_BYTES)
+            if not data:
+                return said
+            said += data
+        self.lacking = report.lacking(said.split(b"\n", 1)[0])
+        return said
+
+    def give_up(self) -> None:
+        """Close what was begun, and wait for the stem's end."""
+        for fd in self.child[1:]:
+            if fd >= 0:
+                os.close(fd)
+        os.waitpid(self.child.pid, 0)
+
+
+def _weaker(options: Options, lacking: Lacking, page: int, activity: memoryview) -> tuple[_Attempt, bytes]:
+    """Start at the best tier that is left without what is lacking; return it and what it told.
+
+    Raises CannotConfine where there is none, or none that the options allow.
+    """
+    tier: Tier = "C" if lacking.layer == NAMESPACES else "B-"
+    tiers.require(tier, options.require, lacking.what, lacking.way_out)
+    if tier == "B-" and tiers.PER_CALL not in options.allow_degraded:
+        raise CannotConfine(
+            lacking.what,
+            f"{lacking.way_out}\nor --allow-degraded {tiers.PER_CALL}: {'; '.join(tiers.TIERS[tier].weaker)}",
+        )
+    attempt = _Attempt(options, tier, page, activity, lacking.what)
+    told = attempt.told()
+    if attempt.lacking is not None:
+        raise CannotConfine(
+            f"nothing here can hold a server (tier D): {lacking.what}; and {attempt.lacking.what}",
+            f"{lacking.way_out}\n{attempt.lacking.way_out}",
+        )
+    return attempt, told
 
 
 def _limits(options: Options) -> Limits:

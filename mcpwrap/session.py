@@ -31,6 +31,7 @@ from mcpwrap.relay.stderr import ErrorOutput
 from mcpwrap.relay.streams import client_sink
 from mcpwrap.relay.telling import Refusals
 from mcpwrap.relay.terms import terms
+from mcpwrap.sandbox.tiers import said
 
 if TYPE_CHECKING:
     from mcpwrap.operation import Denial
@@ -51,8 +52,19 @@ class Session:
     """Call `run` once."""
 
     def __init__(
-        self, options: Options, prepared: Prepared, child: Child, page: int, activity: memoryview
+        self,
+        options: Options,
+        prepared: Prepared,
+        child: Child,
+        page: int,
+        activity: memoryview,
+        told: bytes,
+        tier: str,
+        why: str,
     ) -> None:
+        """`told` is what the stem has told already; `tier` how the server is held, `why` not at the best."""
+        self._tier = tier
+        self._why = why
         self._prepared = prepared
         self._began = time.monotonic()
         self._version = ""
@@ -67,7 +79,7 @@ class Session:
             exists=bool(prepared.grant_file),
             keeps=prepared.keeps,
         )
-        self._server = Server(child)
+        self._server = Server(child, told)
         self._audit = _open_audit(prepared.places.audit)
         self._journal = Journal(self._audit, keep_arguments=options.audit_arguments)
         interposer = Interposer(
@@ -138,10 +150,18 @@ class Session:
     def _on_started(self) -> None:
         told = self._server.told
         self._audit.write(
-            {"kind": "protections", "tier": "B", "server": told.pid, "protections": dict(told.protections)}
+            {
+                "kind": "protections",
+                "tier": self._tier,
+                "why": self._why,
+                "server": told.pid,
+                "protections": dict(told.protections),
+            }
         )
         degraded = [f"{name}: {state}" for name, state in told.protections.items() if state != "active"]
-        if degraded:
+        if self._tier != "B":
+            self._output.say(f"{said(self._tier)}; because {self._why}")
+        elif degraded:
             self._output.say(f"held at tier B; {'; '.join(degraded)}")
 
     def _on_settled(self) -> None:

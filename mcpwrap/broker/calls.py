@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 from mcpwrap.broker import connect as sockets
-from mcpwrap.broker import mutate
+from mcpwrap.broker import hostsockets, mutate
+from mcpwrap.broker.foreign import watch
 from mcpwrap.broker.mutate import timespecs, timevals, utimbuf
 from mcpwrap.broker.open import open_at
 from mcpwrap.broker.rename import rename
@@ -95,6 +96,8 @@ _VALUES: dict[str, Callable[[Session, Caller, Args], int]] = {
     ),
     "fremovexattr": lambda s, c, a: mutate.remove_attribute(s, c, _fd(c, a[0]), a[1]),
     "bind": lambda s, c, a: sockets.bind(s, c, as_int(a[0]), a[1], as_int(a[2])),
+    "listen": lambda s, c, a: hostsockets.listen(s, c, as_int(a[0]), as_int(a[1])),
+    "inotify_add_watch": lambda s, c, a: watch(s, c, as_int(a[0]), a[1], as_int(a[2])),
 }
 
 
@@ -116,7 +119,12 @@ OPENS = _by_number(_OPENS)
 VALUES = _by_number(_VALUES)
 """Answered with the value the handler returns."""
 
-SOCKETS = _by_number({"connect": _connect, "sendto": _sendto})
+
+def _socket(s: Session, ident: int, _c: Caller, a: Args) -> None:
+    s.held.make(s, ident, as_int(a[0]), as_int(a[1]), as_int(a[2]))
+
+
+SOCKETS = _by_number({"connect": _connect, "sendto": _sendto, "socket": _socket})
 """Answered by the handler itself."""
 
 EXECS: dict[int, Callable[[Caller, Args], tuple[int, bytes, int]]] = _by_number(

@@ -31,7 +31,7 @@ _NOT_OWN = Decision(False, "not-own-address")
 def connect(session: Session, notification: int, caller: Caller, fd: int, address: int, size: int) -> None:
     """Answer one connect: inside the sandbox it is made, anything else is as the open windows say."""
     raw = _address(caller, address, size)
-    own = caller.duplicate(fd)
+    own = session.copy(caller, fd)
     try:
         if not session.listener.alive(notification):
             return
@@ -43,6 +43,7 @@ def connect(session: Session, notification: int, caller: Caller, fd: int, addres
             done = True
         else:
             done = internet.connect(session, notification, caller, own, raw)
+        session.held.let_go(own)
         if done:
             session.listener.answer(notification, 0)
     finally:
@@ -64,7 +65,7 @@ def send(
     settings leave no MSG_FASTOPEN), or have only the kernel to send to.
     """
     raw = _address(caller, *address)
-    own = caller.duplicate(fd)
+    own = session.copy(caller, fd)
     try:
         domain = sockets.option(own, sockets.SOL_SOCKET, sockets.SO_DOMAIN)
         kind = sockets.option(own, sockets.SOL_SOCKET, sockets.SO_TYPE)
@@ -87,12 +88,15 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
     path = unix.path_of(raw)
     if path is not None:
         raw = unix.bind(session, caller, raw, path)
-    elif family_of(raw) in (sockets.AF_INET, sockets.AF_INET6):
+    elif session.terrain.bare and family_of(raw) == sockets.AF_UNIX:
+        raise unix.abstract(session, caller, raw, "bind")
+    elif session.terrain.bare or family_of(raw) in (sockets.AF_INET, sockets.AF_INET6):
+        # On the host any other family is one the kernel might take for these (inet_bind: AF_UNSPEC).
         target = parse(raw, family_of(raw))
         if not session.place.may_bind(target):
             where = spelled(target.text, target.port)
             raise session.refuse(caller, "bind", Need.CONNECT, where, _NOT_OWN, error=errno.EADDRNOTAVAIL)
-    own = caller.duplicate(fd)
+    own = session.copy(caller, fd)
     try:
         if not session.listener.alive(session.current):
             raise failure(errno.ESRCH)

@@ -47,7 +47,10 @@ def connect(session: Session, notification: int, caller: Caller, own: int, raw: 
     target = internet(raw, family)
     place = session.place
     if place.is_stub(target) and session.network is not None:
-        connect_without_waiting(socket, place.stub)
+        try:
+            connect_without_waiting(socket, place.stub)
+        finally:
+            session.network.name_service(own)
         return True
     asked = _ask(session, target, socket.protocol)
     network, peer = session.network, asked.peer

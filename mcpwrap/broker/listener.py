@@ -10,7 +10,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from mcpwrap.kernel import seccomp
+from mcpwrap.kernel import process, seccomp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,8 @@ class Listener:
             self.parked[pid] = notification_id
             return pid
         try:
+            # In a pid namespace it would end with that; the host's has no such end.
+            process.set_parent_death_signal(signal.SIGKILL)
             act()
         except Exception as error:
             # Whatever it was: a call without an answer would wait for ever.

@@ -11,12 +11,15 @@ import os
 import select
 from typing import TYPE_CHECKING
 
+from mcpwrap.broker.address import LOOPBACK, Internet
 from mcpwrap.broker.calls import DIRECT, EXECS, OPENS, SOCKETS, VALUES
 from mcpwrap.broker.exec import Executions, WrongImage
+from mcpwrap.broker.foreign import PROCESSES
 from mcpwrap.broker.listener import Listener
-from mcpwrap.broker.place import OWN
+from mcpwrap.broker.place import OWN, Place
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.session import Session, enter_descriptors
+from mcpwrap.broker.terrain import Host, View
 from mcpwrap.broker.verdict import Verdicts
 from mcpwrap.broker.watches import Watches
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
     from mcpwrap.broker.inner import Inner
     from mcpwrap.broker.network import Ends
-    from mcpwrap.broker.place import Place
     from mcpwrap.kernel import seccomp
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.page import PageReader
@@ -46,23 +48,31 @@ def serve(
     activity: memoryview,
     records: int,
     life: int,
-    server: int,
     server_pidfd: int,
     host_proc: int,
     host_root: int,
-    place: Place = OWN,
+    keeper: int = 0,
+    copies: bool = True,
+    stub_port: int = 0,
     network: Ends | None = None,
-) -> int:
-    """Answer the server's trapped calls until it has ended; return its wait status.
+) -> None:
+    """Answer the server's trapped calls until it has ended.
 
-    `activity` is a counter of 8 bytes shared with the relay. `place` is where the server's sockets are,
-    `network` what leads out of there, if the grant has such a rule. Raises Ended when the tree must be
-    killed: the relay is gone (EOF on `life`), or an execution became another one.
+    `activity` is a counter of 8 bytes shared with the relay. `keeper` is the process whose descendants are the
+    server's tree, 0 where that is a pid namespace. `copies`: descriptors can be copied out of the server.
+    `network` is what leads out of where its sockets are, if the grant has such a rule, and `stub_port` the name
+    service's port where that is not a network of its own. Raises Ended when the tree must be killed: the relay
+    is gone (EOF on `life`), or an execution became another one.
     """
     enter_descriptors(host_proc)
     os.umask(0)
     ends = Listener(listener)
     verdicts = Verdicts(policy, page, records)
+    terrain: Host | View
+    if keeper:
+        terrain, place = Host(policy.facts, keeper), Place(False, Internet(LOOPBACK, stub_port))
+    else:
+        terrain, place = View(host_proc, verdicts.effective.owns), OWN
     poll = select.poll()
     watches = Watches(poll)
     out = None
@@ -70,8 +80,8 @@ def serve(
         from mcpwrap.broker.network import Network
 
         out = Network(network, place, watches, policy, verdicts)
-    session = Session(ends, verdicts, host_proc, host_root, policy.facts, place, out)
-    dispatch = Dispatch(session, activity.cast("Q"), nested=policy.grant.nested_sandbox)
+    session = Session(ends, verdicts, terrain, host_proc, host_root, policy.facts, place, out, copies=copies)
+    dispatch = Dispatch(session, activity.cast("Q"), nested=policy.grant.nested_sandbox and not keeper)
     for fd in (listener, life, server_pidfd):
         poll.register(fd, select.POLLIN)
     while True:
@@ -91,7 +101,7 @@ def serve(
             elif fd == life:
                 raise Ended("mcpwrap is gone")
             elif fd == server_pidfd:
-                return os.waitpid(server, 0)[1]
+                return
             else:
                 watches.call(fd, state)
 
@@ -132,6 +142,9 @@ class Dispatch:
                 return ends.answer(ident, VALUES[number](self._session, caller, args))
             if number in SOCKETS:
                 return SOCKETS[number](self._session, ident, caller, args)
+            if number in PROCESSES:
+                PROCESSES[number](self._session, args)
+                return ends.proceed(ident)
             if number in EXECS:
                 self._executions.allow(caller, *EXECS[number](caller, args))
                 return ends.proceed(ident)

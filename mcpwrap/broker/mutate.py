@@ -146,6 +146,7 @@ def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int],
                 raise failure(errno.EEXIST)
             session.require(caller, "link", Need.WRITE, source)
             session.require(caller, "link", Need.WRITE, entry)
+            session.terrain.require_one_ground(source.path, entry.path)
             files.link(session.host_proc, source.fd, entry.parent, entry.name)
             return 0
         finally:
@@ -163,6 +164,7 @@ def remove(session: Session, caller: Caller, dirfd: int, path: int, flags: int) 
         if entry.stat is None:
             raise session.absent(caller, dirfd, caller.string(path), act, Need.WRITE, creating=False)
         session.require(caller, act, Need.WRITE, entry, regular=stat.S_ISREG(entry.stat.st_mode))
+        session.terrain.require_loose(entry.path)
         if directory:
             os.rmdir(entry.name, dir_fd=entry.parent)
         else:

@@ -100,6 +100,10 @@ class Network:
             if now >= reach.until:
                 self._give_up(reach, errno.ETIMEDOUT)
 
+    def name_service(self, own: int) -> None:
+        """The socket `own` has been connected to the name service."""
+        self._stub.expect(own)
+
     def peer(self, target: Internet, protocol: str) -> Peer | None:
         """Return who is meant by `target` inside; None if it stands for nobody (any more)."""
         if not self.names.stands_for(target.host):

@@ -118,12 +118,14 @@ def _permit(session: Session, caller: Caller, found: Found, path: bytes, flags: 
     if device == session.resolver.proc_device:
         helper = session.is_helper(found.path.removeprefix("/proc/").split("/")[0])
         own, writable = caller.inner_ids()[0], procfs.WRITABLE if session.inner is None else procfs.FURNISHED
-        decision = procfs.REFUSED if helper else procfs.decide(found.path, need, own, writable)
+        decision = (
+            procfs.REFUSED if helper else procfs.decide(found.path, need, own, session.terrain, writable)
+        )
         if not decision.allowed:
             quiet = session.verdicts.effective.decide(need, found.path).quiet
             raise session.refuse(caller, need.value, need, found.path, decision._replace(quiet=quiet))
         return
-    if device == session.resolver.root_device and kind == stat.S_IFDIR:
+    if kind == stat.S_IFDIR and session.terrain.is_name_only(device):
         return  # a directory of the fresh root: holds nothing but the names of what is granted
     regular = kind != stat.S_IFDIR  # what is no directory counts as a file: it is read, not listed
     decision = session.verdicts.effective.decide(need, found.path, identity=found.identity, regular=regular)

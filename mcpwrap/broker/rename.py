@@ -50,6 +50,9 @@ def rename(session: Session, caller: Caller, ends: tuple[int, int, int, int], fl
                 _require(session, caller, source, target, exchange=exchange)
             else:
                 raise failure(errno.EAGAIN)
+            session.terrain.require_one_ground(source.path, target.path)
+            for end in (source, target):
+                session.terrain.require_loose(end.path)
             files.renameat2(source.parent, source.name, target.parent, target.name, flags)
             for end in (source, target):
                 moved = end.stat is not None and stat.S_ISDIR(end.stat.st_mode)

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from mcpwrap.broker.request import AT_FDCWD, Caller
 from mcpwrap.kernel import files
 
+if TYPE_CHECKING:
+    from mcpwrap.broker.terrain import Terrain
+
 MAX_LINKS = 40
 """Symbolic links followed in one path: MAXSYMLINKS of include/linux/namei.h."""
-
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
-OWN_MEMORY = ("/tmp", "/dev/shm")
-"""File systems that exist only in this sandbox."""
 
 _O_PATH = os.O_PATH | os.O_CLOEXEC
 _DELETED = " (deleted)"
@@ -112,30 +110,15 @@ class Entry:
 class Resolver:
     """Looks names up in the server's view of the file system, which is the broker's root too."""
 
-    def __init__(self, host_proc: int, owns: Callable[[str], bool]) -> None:
-        """`owns` tells whether a path is the server's own ground; asked now, while paths are as the plan made them."""
-        self.proc_device = os.stat("/proc").st_dev
-        self.root_device = os.stat("/").st_dev
+    def __init__(self, terrain: Terrain) -> None:
+        self.terrain = terrain
+        self.proc_device = terrain.proc_device
         memory = os.memfd_create("mcpwrap", os.MFD_CLOEXEC)
         self.memory_device = os.fstat(memory).st_dev
         os.close(memory)
         # Whether some process may have another root: set when one has been let one.
         self.roots_differ = False
         self._root = os.stat("/").st_dev, os.stat("/").st_ino
-        self._own_memory = {os.stat(place).st_dev for place in OWN_MEMORY}
-        self._own_mounts = {number for number, place in _mounts(host_proc) if owns(place)}
-
-    def is_own(self, fd: int) -> bool:
-        """Whether what `fd` holds was reached through a mount of the server's own ground.
-
-        A path is not enough: a directory above a mount can be moved (by another run that shares the private
-        HOME), and what the user granted is then found under a name on that ground.
-        """
-        return files.mount_id(fd) in self._own_mounts
-
-    def is_private(self, status: os.stat_result) -> bool:
-        """Whether this lies on a file system that exists only in this sandbox: it was made inside."""
-        return status.st_dev in self._own_memory
 
     def find(self, caller: Caller, dirfd: int, path: bytes, *, follow: bool = True) -> Found:
         """Return the object `path` leads to; OSError as the kernel would say (ENOENT, ELOOP, ...)."""
@@ -148,7 +131,10 @@ class Resolver:
         try:
             try:
                 if rooted:
-                    return Found(files.look_up(base, path, follow=follow))
+                    found = Found(files.look_up(base, path, follow=follow))
+                    if not self._led_to_broker(found):
+                        return found
+                    found.close()
             except OSError as error:
                 # A magic link is ELOOP here; /proc/self is absent to the broker, from another pid namespace.
                 if error.errno not in (errno.ELOOP, errno.ENOENT):
@@ -157,6 +143,13 @@ class Resolver:
         finally:
             if base != AT_FDCWD:
                 os.close(base)
+
+    def _led_to_broker(self, found: Found) -> bool:
+        """Whether the kernel took `self` on the way for this process: where both see one /proc."""
+        numbers = self.terrain.own_numbers
+        if not numbers or found.stat.st_dev != self.proc_device:
+            return False
+        return found.path.removeprefix("/proc/").partition("/")[0] in numbers
 
     def entry(self, caller: Caller, dirfd: int, path: bytes) -> Entry:
         """Return the last name of `path` with its directory; the name itself is not followed."""
@@ -236,17 +229,8 @@ class Resolver:
                 return f"{process}/task/{thread}".encode()
             return os.readlink(b"", dir_fd=link)
         owner, kind = directory[0], directory[-1]
-        if not owner.isdigit() or owner == "1":
+        if not owner.isdigit() or not self.terrain.in_tree(owner):
             raise failure(errno.EACCES)
         if kind == "fd" or name == b"exe" or (name == b"cwd" and owner == caller.inner_ids()[0]):
             return os.open(name, _O_PATH, dir_fd=here)
         raise failure(errno.EACCES)
-
-
-def _mounts(host_proc: int) -> Iterator[tuple[int, str]]:
-    """Yield (mount id, mount point) of every mount in view; proc_pid_mountinfo(5)."""
-    fd = os.open("self/mountinfo", os.O_RDONLY | os.O_CLOEXEC, dir_fd=host_proc)
-    with open(fd, "rb", buffering=0) as file:
-        for line in file.read().splitlines():
-            number, _, _, _, place, *_ = line.split(b" ")
-            yield int(number), os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), place))

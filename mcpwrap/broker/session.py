@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from mcpwrap.broker.hostsockets import Held
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
 from mcpwrap.broker.verdict import READ_ONLY
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mcpwrap.broker.listener import Listener
     from mcpwrap.broker.network import Network
     from mcpwrap.broker.place import Place
+    from mcpwrap.broker.terrain import Terrain
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.policy.facts import Facts
 
@@ -37,22 +39,27 @@ class Session:
     `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
     whether a name exists, and to connect to a path socket that was granted. `current` is the id of the
     notification being answered. `place` is where the server's sockets are, `network` the way out of there;
-    None if the grant has none. `inner`: sandboxes inside, None if there may be none.
+    None if the grant has none. `inner`: sandboxes inside, None if there may be none. `copies`: descriptors can be
+    copied out of the server; where not, `held` has its sockets.
     """
 
     def __init__(
         self,
         listener: Listener,
         verdicts: Verdicts,
+        terrain: Terrain,
         host_proc: int,
         host_root: int,
         facts: Facts,
         place: Place,
         network: Network | None,
+        *,
+        copies: bool = True,
     ) -> None:
         self.listener = listener
         self.verdicts = verdicts
-        self.resolver = Resolver(host_proc, verdicts.effective.owns)
+        self.terrain = terrain
+        self.resolver = Resolver(terrain)
         self.host_proc = host_proc
         self.host_root = host_root
         self.facts = facts
@@ -60,6 +67,8 @@ class Session:
         self.network = network
         self.current = 0
         self.inner: Inner | None = None
+        self.held = Held()
+        self.copies = copies
         self._helpers: dict[int, str] = {}
 
     def require(
@@ -72,7 +81,12 @@ class Session:
         written: str = "",
         regular: bool = True,
     ) -> Decision:
-        """Return the decision on `need` on the real path of `target`, recorded; OSError EACCES if refused."""
+        """Return the decision on `need` on the real path of `target`, recorded; OSError EACCES if refused.
+
+        Without a view of its own, dotfiles of the user's home that are not granted are answered as a view does.
+        """
+        unseen = need is Need.READ and self.terrain.bare and self.facts.is_dotfile(target.path)
+        error = errno.ENOENT if unseen else errno.EACCES
         decision = self.verdicts.decide(
             act,
             need,
@@ -81,11 +95,12 @@ class Session:
             identity=target.identity,
             creating=target.stat is None,
             regular=regular,
-            errno=errno.EACCES,
+            errno=error,
             pid=caller.pid,
+            dotfile=unseen,
         )
         if not decision.allowed:
-            raise failure(READ_ONLY.get(decision.rule, errno.EACCES))
+            raise failure(READ_ONLY.get(decision.rule, error))
         self.require_place(caller, act, need, target, decision)
         if need is Need.WRITE and not self.verdicts.unchanged():
             # The relay has published since: what is done now is decided by the grant of now.
@@ -97,11 +112,22 @@ class Session:
         self, caller: Caller, act: str, need: Need, target: Found | Entry, decision: Decision
     ) -> None:
         """Raise OSError unless an allowed `target` is where its path says, and the caller is who asked."""
-        if decision.rule in OWN_GROUND and not self.resolver.is_own(target.anchor):
+        if decision.rule in OWN_GROUND and not self.terrain.is_own(target.anchor):
             raise self.refuse(caller, act, need, target.path, Decision(False, "moved"))
         if need is Need.WRITE and not self.listener.alive(self.current):
             # The caller died, and its number may name another process by now: what was read is not its own.
             raise failure(errno.ESRCH)
+
+    def require_readable(self, caller: Caller, found: Found, written: bytes) -> None:
+        """Raise OSError EACCES unless `found` may be read; of /proc nothing is."""
+        if found.stat.st_dev == self.terrain.proc_device:
+            raise failure(errno.EACCES)
+        regular = not stat.S_ISDIR(found.stat.st_mode)
+        self.require(caller, "read", Need.READ, found, written=os.fsdecode(written), regular=regular)
+
+    def copy(self, caller: Caller, fd: int) -> int:
+        """Return a copy of the caller's socket `fd`: the same open file."""
+        return caller.duplicate(fd) if self.copies else self.held.copy(caller, fd)
 
     def require_as_written(self, caller: Caller, dirfd: int, path: bytes, found: Found) -> None:
         """Raise OSError EACCES if a name on the way to what is written is write-protected or denied.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.broker import dns
@@ -78,11 +79,25 @@ class Stub:
         self._asked = 0
         self._told: set[str] = set()
         self._told_of = -1
+        self._expected: OrderedDict[bytes, bool] | None = None
 
     def serve(self, datagrams: int, listening: int) -> None:
-        """Answer what comes to these sockets, from now on."""
-        self._watches.add(datagrams, READABLE, lambda _: self._read_datagrams(datagrams))
+        """Answer what comes to these sockets, from now on; `datagrams` is -1 where the server has none.
+
+        In the host's network (then there are none) only connections the broker makes are answered.
+        """
+        if datagrams < 0:
+            self._expected = OrderedDict()
+        else:
+            self._watches.add(datagrams, READABLE, lambda _: self._read_datagrams(datagrams))
         self._watches.add(listening, READABLE, lambda _: self._accept(listening))
+
+    def expect(self, own: int) -> None:
+        """Answer the other end of the socket `own`, which has just been connected to the one that listens."""
+        if self._expected is not None:
+            self._expected[sockets.own_name(own)] = True
+            if len(self._expected) > CONNECTIONS:
+                self._expected.popitem(last=False)
 
     def tick(self, now: float) -> None:
         """Let go of what has taken too long."""
@@ -205,6 +220,9 @@ class Stub:
         try:
             fd = sockets.accept(listening)
         except OSError:
+            return
+        if self._expected is not None and self._expected.pop(sockets.peer_name(fd), None) is None:
+            sockets.reset(fd)
             return
         if len(self._connections) >= CONNECTIONS:
             self._close(min(self._connections.values(), key=lambda each: each.until))

@@ -28,6 +28,7 @@ NAME_CACHES: Final = ("/run/nscd/socket", "/var/run/nscd/socket")
 """Asked by every C library before each look-up, and given up at once if it is not there: no news to anybody."""
 
 _HOST_SOCKET: Final = Decision(False, "host-socket")
+_ABSTRACT: Final = Decision(False, "abstract-socket")
 _FAMILY: Final = struct.pack("=H", sockets.AF_UNIX)
 
 
@@ -41,11 +42,14 @@ def path_of(raw: bytes) -> bytes | None:
 def connect(session: Session, notification: int, caller: Caller, own: int, raw: bytes) -> bool:
     """Connect the server's AF_UNIX socket `own`; whether its call is still to be answered, with 0.
 
-    An abstract address is one of the server's own: the network namespace and Landlock have no other.
+    An abstract address is one of the server's own where that is a network namespace of its own; the host's are
+    refused, for the broker would reach whomever it names.
     Raises OSError with the errno it is to be refused with.
     """
     path = path_of(raw)
     if path is None:
+        if session.terrain.bare and struct.unpack_from("=H", raw)[0] == sockets.AF_UNIX:
+            raise abstract(session, caller, raw, "connect")
         return _connect(session, notification, own, raw)
     target = find(session, caller, path, "connect")
     try:
@@ -62,7 +66,7 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> int:
     except FileNotFoundError:
         found = None
     if found is not None:
-        if session.resolver.is_private(found.stat):
+        if session.terrain.is_private(found.fd):
             if not stat.S_ISSOCK(found.stat.st_mode):
                 found.close()
                 raise failure(errno.ECONNREFUSED)
@@ -98,7 +102,7 @@ def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:
     try:
         if entry.stat is not None:
             raise failure(errno.EADDRINUSE)
-        if not session.resolver.is_private(os.fstat(entry.parent)):
+        if not session.terrain.is_private(entry.parent):
             raise session.refuse(caller, "bind", Need.WRITE, entry.path, _HOST_SOCKET)
         session.require(caller, "bind", Need.WRITE, entry, regular=False)
         if path.startswith(b"/"):
@@ -109,6 +113,12 @@ def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:
         return _FAMILY + absolute
     finally:
         entry.close()
+
+
+def abstract(session: Session, caller: Caller, raw: bytes, act: str) -> OSError:
+    """Return the error for an abstract address of the host's, where there is no other network."""
+    where = "@" + os.fsdecode(raw[3:])
+    return session.refuse(caller, act, Need.CONNECT, where, _ABSTRACT, error=errno.ECONNREFUSED)
 
 
 def _on_host(session: Session, path: str) -> int:

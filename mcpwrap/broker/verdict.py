@@ -69,11 +69,17 @@ class Verdicts:
         host: bool = False,
         errno: int = 13,
         pid: int = 0,
+        dotfile: bool = False,
     ) -> Decision:
-        """Return the decision on one need on the real `path`, recorded; `errno` is told if refused."""
+        """Return the decision on one need on the real `path`, recorded; `errno` is told if refused.
+
+        Of a refused `dotfile` the model is not told, unless it is private.
+        """
         decision = self.effective.decide(
             need, path, identity=identity, creating=creating, regular=regular, host=host
         )
+        if dotfile and not decision.allowed and not decision.rule.startswith("private"):
+            decision = decision._replace(quiet=True)
         if not (decision.allowed and decision.routine):
             errno = READ_ONLY.get(decision.rule, errno)
             self.record(act, need, path, decision, written=written, errno=errno, pid=pid)

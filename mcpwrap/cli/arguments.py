@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 from mcpwrap.errors import CannotConfine, Error
 from mcpwrap.grant.grant import NEVER_PASSED
 from mcpwrap.options import Options
+from mcpwrap.sandbox.tiers import ORDER, PER_CALL
 
-TIERS: Final = ("B",)
-"""What `--require` may ask for in this release: a server is held at tier B or does not start."""
-OTHER_TIERS: Final = ("A", "C", "D")
-"""Tiers that are known and not there yet: who asks for one is refused, never given less or more."""
+OTHER_TIERS: Final = ("A", "D")
+"""A is known and not there yet, D holds nothing: who asks for one is refused, never given less or more."""
+DEGRADABLE: Final = (PER_CALL,)
+"""What `--allow-degraded` may name."""
 OVERLAPS: Final = ("auto", "serialize", "union")
 
 MIN_LINE: Final = 1024
@@ -24,6 +25,7 @@ _VALUES: Final = (
     "--name",
     "--env",
     "--require",
+    "--allow-degraded",
     "--overlap",
     "--max-line",
     "--limit-memory",
@@ -104,8 +106,12 @@ def _with(options: Options, name: str, value: str) -> Options:
             return options._replace(env=(*options.env, *_names(value)))
         case "--require":
             if value in OTHER_TIERS:
-                raise CannotConfine(f"tier {value} is not in this release", f"one of: {', '.join(TIERS)}")
-            return options._replace(require=_one_of(name, value, TIERS))
+                raise CannotConfine(f"tier {value} is not in this release", f"one of: {', '.join(ORDER)}")
+            return options._replace(require=_one_of(name, value, ORDER))
+        case "--allow-degraded":
+            return options._replace(
+                allow_degraded=(*options.allow_degraded, _one_of(name, value, DEGRADABLE))
+            )
         case "--overlap":
             return options._replace(overlap=_one_of(name, value, OVERLAPS))
         case "--max-line":

@@ -15,7 +15,8 @@ from mcpwrap.sandbox.probe import Report, probe
 USAGE = """usage: mcpwrap doctor [--json]
 
 Tries every layer of protection on this machine, in processes that are thrown away, and prints
-which are active, degraded or unavailable, with the reason and the fix.
+which are active, degraded or unavailable, with the reason and the fix, and at which tier a server
+would be held: B, C (no namespaces), B- (no broker: all calls share all grants; must be allowed), or none.
 Exit status: 0 if servers can be confined here, 126 if not.
 """
 
@@ -48,4 +49,7 @@ def render(report: Report) -> list[str]:
         if each.reason:
             lines.append(f"{'':29}{each.reason}")
         lines += [f"{'':29}fix: {line}" for line in each.fix.splitlines()]
+    if report.weaker:
+        lines += ["", f"  weaker at tier {report.tier} than at tier B:"]
+        lines += [f"    - {each}" for each in report.weaker]
     return lines

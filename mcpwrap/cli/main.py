@@ -32,7 +32,7 @@ Five words:
   call window  the time from a call to its answer, while the grant of its tool is in force
   denial       what was refused: the server gets an errno, the model a sentence, you the line to add
   audit        the record of a run: every call, what it did, what it was refused
-  tier         how strongly this machine can hold a server; B: each call by the kernel (`mcpwrap doctor`)
+  tier         how strongly this machine can hold a server: B, C without namespaces, B- (`mcpwrap doctor`)
 
 Commands:
 {commands}
@@ -41,7 +41,9 @@ Options:
   --grant FILE          the grant (default: $XDG_CONFIG_HOME/mcpwrap/grants/NAME.toml)
   --name NAME           another instance of the same server, with its own grant, state and audit
   --env NAME[,NAME]     pass these variables on
-  --require TIER        refuse to start (126) on a machine that cannot hold a server at this tier
+  --require TIER        refuse to start (126) where only a weaker tier than this is to be had: B, C or B-
+  --allow-degraded per-call
+                        start at tier B- where no broker is to be had: all calls then share all grants
   --overlap MODE        calls of different tools: auto (wait), serialize, union
   --max-line SIZE       longest line of JSON-RPC (default 16M)
   --limit-memory SIZE, --limit-processes N, --limit-files N

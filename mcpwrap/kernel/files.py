@@ -93,6 +93,17 @@ def renameat2(old_dirfd: int, old: Path, new_dirfd: int, new: Path, flags: int =
     )
 
 
+IN_DONT_FOLLOW = 0x02000000
+
+
+def add_watch(procfs: int, inotify: int, fd: int, mask: int) -> int:
+    """Watch what `fd` holds by the inotify instance `inotify`; returns the watch descriptor. inotify_add_watch(2)"""
+    # There is no form with a directory: the working directory is that of this process's descriptors in any case.
+    path = os.readlink("self", dir_fd=procfs)
+    name = f"/proc/{path}/fd/{fd}".encode()
+    return syscall(NR["inotify_add_watch"], inotify, name, mask & ~IN_DONT_FOLLOW)
+
+
 _LOOKUP = _OpenHow(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_MAGICLINKS)
 _LOOKUP_LINK = _OpenHow(os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, 0, RESOLVE_NO_MAGICLINKS)
 

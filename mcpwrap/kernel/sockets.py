@@ -67,6 +67,11 @@ def make(family: int, kind: int) -> int:
     return syscall(NR["socket"], family, kind | _NONBLOCK_CLOEXEC, 0)
 
 
+def new(family: int, kind: int, protocol: int) -> int:
+    """Return a socket as a program asked for it, except that it is close-on-exec."""
+    return syscall(NR["socket"], family, kind | os.O_CLOEXEC, protocol)
+
+
 def pair(kind: int) -> tuple[int, int]:
     """Return two connected AF_UNIX sockets, close-on-exec, that never block."""
     fds = (ctypes.c_int * 2)()

@@ -155,8 +155,11 @@ def _always(policy: Policy) -> tuple[Row, ...]:
     rows += [Row("read", path, "installation", "never written") for path in facts.installation]
     rows += [Row("run", path, "command") for path in facts.programs]
     private = "a private one, not yours: dotfiles only"
-    rows += [Row("write", home, "home", private) for home in dict.fromkeys(policy.homes)]
-    rows += [Row("write", path, "temporary", "private memory") for path in ("/tmp", "/dev/shm")]
+    rows += [Row("write", home, "home", private) for home in dict.fromkeys(facts.own_homes)]
+    rows += [
+        Row("write", path, "temporary", "private" if facts.bare else "private memory")
+        for path in facts.temporary
+    ]
     rows.append(Row("write", facts.state, "state", "kept between runs"))
     rows.append(Row("write", facts.cache, "cache", "read-only once start-up has ended"))
     return tuple(rows)

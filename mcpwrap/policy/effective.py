@@ -219,7 +219,9 @@ class Effective:
         denied = self._rules.denied(path)
         if denied is not None:
             return self._force.refused(need, path, denied)
-        owner = "none" if host and ground.owner in _NOT_THE_HOSTS else ground.owner
+        # Without a view of its own the server's places are nowhere but where the host has them.
+        elsewhere = host and not self._force.policy.facts.bare
+        owner = "none" if elsewhere and ground.owner in _NOT_THE_HOSTS else ground.owner
         if need is _READ:
             return on.read(self._force, path, ground, owner, creating=creating, regular=regular)
         if need is _WRITE:

@@ -40,6 +40,8 @@ class Facts(NamedTuple):
     - `own`: mcpwrap's code and interpreter; `path`: the directories of the client's PATH: both
       write-protected. `withheld`: mcpwrap's audit, and the state and cache of all instances: private
       (`state` and `cache` of this one stay reachable inside them).
+    - `bare`: the server is in the host's own file system (tier C), so its HOME and its place for temporary
+      files are directories of `state`, and every path is the host's.
     """
 
     home: str
@@ -63,10 +65,12 @@ class Facts(NamedTuple):
     own: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
+    bare: bool = False
 
     def is_dotfile(self, path: str) -> bool:
         """Whether `path` is, or lies below, a dotfile of a home directory: what programs keep for themselves."""
-        home = max((home for home in self.homes if path.startswith(home + "/")), key=len, default="")
+        homes = (*self.homes, *self.own_homes)
+        home = max((home for home in homes if path.startswith(home + "/")), key=len, default="")
         return bool(home) and path[len(home) + 1] == "."
 
     @property
@@ -74,3 +78,16 @@ class Facts(NamedTuple):
         """Both home directories, as written and as resolved, each once."""
         written = [home for home in (self.home, self.passwd_home) if home and home != "/"]
         return tuple(dict.fromkeys([*written, *map(self.real, written)]))
+
+    @property
+    def own_homes(self) -> tuple[str, ...]:
+        """Where the server finds its private HOME."""
+        return self._in_state("home") if self.bare else self.homes
+
+    @property
+    def temporary(self) -> tuple[str, ...]:
+        """Where the server finds its private places for temporary files."""
+        return self._in_state("tmp") if self.bare else ("/tmp", "/dev/shm")
+
+    def _in_state(self, name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(f"{each}/{name}" for each in (self.state, self.real(self.state))))

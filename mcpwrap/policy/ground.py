@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Owner = Literal["home", "temporary", "state", "cache", "device", "host", "view", "none"]
 
-TEMPORARY: Final = ("/tmp", "/dev/shm")
 DEVICES: Final = frozenset(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
 LOADER_NAMES: Final = ("ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2.")
@@ -82,14 +81,17 @@ class Grounds:
         for table in (self._writes, self._system, self._installation, self._programs):
             self._owners |= dict.fromkeys(table, "host")
         owned: tuple[tuple[Owner, Iterable[str]], ...] = (
-            ("home", facts.homes),
-            ("temporary", TEMPORARY),
+            ("home", facts.own_homes),
+            ("temporary", facts.temporary),
             ("state", (facts.state, facts.real(facts.state))),
             ("cache", (facts.cache, facts.real(facts.cache))),
         )
         for owner, roots in owned:
             self._owners |= dict.fromkeys((root for root in roots if root), owner)
-        self._above = {above for root in self._owners for above in upward(root) if above != root}
+        self._bare = facts.bare
+        # In the host's own file system a directory above what is granted holds more than the names of that.
+        above = () if facts.bare else self._owners
+        self._above = {above for root in above for above in upward(root) if above != root}
         self._root = _Place(self._owners.get("/", "none"), "/" in self._system, "", "", "", 0, None, None)
         self._directories: dict[str, _Place] = {"": self._root}
         self._known: dict[str, Ground] = {}
@@ -120,7 +122,7 @@ class Grounds:
         elif owner == "none" and path in self._above:
             owner = "view"
         # $STATE and $CACHE lie in mcpwrap's own directories, which are private but for these two.
-        kept = owner in ("state", "cache")
+        kept = owner in ("state", "cache") or (self._bare and owner in ("home", "temporary"))
         folded = here.folded[len(above.folded) + 1 :]
         private = None if kept else self._private.file(path, folded) or here.private
         protected = None if kept else here.protected or self._protected.file(path, folded)

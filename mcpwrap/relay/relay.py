@@ -86,6 +86,7 @@ class Relay:
         pumps.add(server.status.fd, READABLE, self._on_status)
         pumps.add(self._wake, READABLE, self._on_signal)
         self.traffic.begin()
+        self._on_status(READABLE)  # what was told before this loop
         while server.told.exit_status is None and server.status.open:
             deadline = self._interposer.deadline()
             if deadline is None and self._startup.over and not self.shutdown.begun:

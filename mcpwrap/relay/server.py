@@ -54,12 +54,13 @@ class Child(Protocol):
 class Server:
     """The running server. Methods never raise for a process that is already gone."""
 
-    def __init__(self, child: Child) -> None:
+    def __init__(self, child: Child, told: bytes = b"") -> None:
+        """`told` was read from the status pipe already."""
         self.told = Told()
         self.output = PipeSource(child.stdout)
         self.errors = PipeSource(child.stderr)
         self.records = LineReader(child.records)
-        self.status = LineReader(child.status)
+        self.status = LineReader(child.status, told)
         self.reading = True
         """We still read its stdout."""
         self.input_open = True
@@ -178,12 +179,13 @@ class Server:
         return True
 
     def _open_server(self, pid: int) -> int:
-        """Return a pidfd of the server if `pid` is still the stem's child, else -1."""
+        """Return a pidfd of the server if `pid` is still the stem's child, or its keeper's, else -1."""
         try:
             pidfd = os.pidfd_open(pid)
         except OSError:
             return -1
-        if _parent(pid) == self._child.pid:
+        parent = _parent(pid)
+        if self._child.pid in (parent, _parent(parent)):
             return pidfd
         os.close(pidfd)
         return -1

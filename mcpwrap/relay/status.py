@@ -16,8 +16,10 @@ READ_BYTES: Final = 256 * 1024
 class LineReader:
     """Complete lines of a non-blocking pipe; a line beyond `LINE_BYTES` is cut off there."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, ahead: bytes = b"") -> None:
+        """`ahead` has been read already."""
         self.fd = fd
+        self._ahead = ahead
         self.open = True
         self._begun = b""
 
@@ -26,7 +28,7 @@ class LineReader:
         found: list[bytes] = []
         while self.open:
             try:
-                data = os.read(self.fd, READ_BYTES)
+                data, self._ahead = self._ahead or os.read(self.fd, READ_BYTES), b""
             except BlockingIOError:
                 break
             if not data:

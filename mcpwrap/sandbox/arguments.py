@@ -43,6 +43,8 @@ _F_OTHERS = (1030, 1025, 1026, 1027, 1028, 1029, 1031, 1032, 1033, 1034, 1035, 1
 """F_DUPFD_CLOEXEC first: it is the one that is hot. The rest up to F_SET_FILE_RW_HINT."""
 _ABOVE_63 = 0xFFFFFFC0
 """The commands of POSIX and the locks are below 64."""
+_F_SIGNALS = (8, 10, 15)
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX: together they send any signal to any process of the user."""
 _PER_LINUX, _PER_ASK = 0, 0xFFFFFFFF
 _PR_SET_DUMPABLE = 4
 _ARCH_SET_FS, _ARCH_OTHERS = 0x1002, (0x1001, 0x1003, 0x1004, 0x1021, 0x1022, 0x1023, 0x1024, 0x1025)
@@ -111,6 +113,13 @@ SOCKET = Check(
     _UNIX,
     Check(0, (_AF_INET, _AF_INET6), _INTERNET, Check(0, (_AF_NETLINK,), _NETLINK, _NO_FAMILY)),
 )
+SOCKET_INSIDE = Check(
+    0,
+    (_AF_INET, _AF_INET6),
+    _INTERNET,
+    Check(0, (_AF_NETLINK,), _NETLINK, Check(0, (_AF_UNIX,), NO_ACCESS, _NO_FAMILY)),
+)
+"""As SOCKET, and none of AF_UNIX."""
 SOCKET_PAIR = Check(0, (_AF_UNIX,), _UNIX, _NO_FAMILY)
 SEND_TO = Check(4, (0,), Check(4, (0,), ALLOW, TRAP, high=True), TRAP)
 _NO_SHARED_PLACE = Check(0, (_CLONE_FS,), NOT_PERMITTED, ALLOW, mask=_CLONE_FS | _CLONE_THREAD)
@@ -124,6 +133,7 @@ IOCTL = Check(
     ALLOW,
     Check(1, _FORBIDDEN_IOCTL, NOT_PERMITTED, RET_ERRNO | errno.ENOTTY),
 )
+IOCTL_BARE = IOCTL._replace(values=(*_TERMINAL, *_PTY, *_DESCRIPTOR, *_FILE))
 PRCTL = Check(
     0,
     (*_PRCTL, *_PRCTL_MEMORY),
@@ -137,5 +147,6 @@ FCNTL = Check(
     Check(1, _F_OTHERS, ALLOW, Check(1, _F_LEASES, NO_ACCESS, RET_ERRNO | errno.EINVAL)),
     mask=_ABOVE_63,
 )
+FCNTL_SILENT = Check(1, _F_SIGNALS, NOT_PERMITTED, FCNTL)
 PERSONALITY = Check(0, (_PER_LINUX, _PER_ASK), ALLOW, NOT_PERMITTED)
 OWN_LIMITS = Check(0, (0,), ALLOW, NOT_PERMITTED)

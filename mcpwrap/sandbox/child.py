@@ -5,23 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mcpwrap.errors import EXIT_CANNOT_CONFINE, CannotConfine, CommandNotFound, Error
+from mcpwrap.errors import EXIT_CANNOT_CONFINE, CannotConfine, CommandNotFound, Error, Lacking
 from mcpwrap.kernel import landlock as kernel_landlock
-from mcpwrap.kernel import process
+from mcpwrap.kernel import process, sockets
 from mcpwrap.kernel import seccomp as kernel_seccomp
 from mcpwrap.sandbox import landlock, report, seccomp
 from mcpwrap.sandbox.inherited import close_others
 from mcpwrap.sandbox.plan import Plan
+from mcpwrap.sandbox.syscalls import Group
 
-_LISTENER = b"listener "
-"""What precedes the listener's descriptor number on the pipe to the stem; anything else there is a failure."""
+_CONFINED = b"confined"
+"""Told to the stem when the filter is on, with the listener if it has one; anything else is a failure."""
 
 _MESSAGE = 65_536
-"""Bytes of one message on that pipe: its capacity, so it never has two parts."""
+"""Bytes of the longest message to the stem: a failure, with two paths in it."""
 
 _INHERITED_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores these, and exec would hand that on."""
@@ -37,36 +39,49 @@ class Program(NamedTuple):
     stderr: int
 
 
-def fork(plan: Plan, program: Program) -> tuple[int, int]:
-    """Start the server's process; returns its pid and the read end of its pipe to the stem."""
-    said, tell = os.pipe()
+class Dress(NamedTuple):
+    """What differs from tier to tier in the last layers.
+
+    `processes`: the limit, as the kernel counts. `overlay`: groups of calls that are judged otherwise than on
+    the list. `listener`: whether trapped calls are handed over. `network`: whether Landlock lets TCP pass.
+    """
+
+    processes: int
+    overlay: tuple[Group, ...] = ()
+    listener: bool = True
+    network: bool = True
+
+    def assemble(self) -> bytes:
+        """Return the filter of system calls; it is kept, so asked for ahead of the fork it costs nothing there."""
+        return seccomp.program(self.listener, overlay=self.overlay)
+
+
+def channel() -> tuple[int, int]:
+    """Return (the stem's end, the server's end) of what the two tell each other by until exec."""
+    return sockets.pair(sockets.SEQPACKET)
+
+
+def fork(plan: Plan, program: Program, tell: int, dress: Dress) -> int:
+    """Start the server's process and return its pid; `tell` is the second end of `channel`, which is closed."""
     pid = os.fork()
     if not pid:
         try:
-            _become(plan, program, tell)
+            _become(plan, program, tell, dress)
         finally:
             os._exit(EXIT_CANNOT_CONFINE)
     os.close(tell)
-    return pid, said
+    return pid
 
 
-def assemble(plan: Plan) -> bytes:
-    """Return the filter of system calls; it is kept, so asked for ahead of the fork it costs nothing there."""
-    if plan.nested:
-        from mcpwrap.sandbox.nested_calls import GROUPS
+def confined(said: int) -> int:
+    """Wait until the server's process is confined; return its listener, -1 if it has none.
 
-        return seccomp.program(True, overlay=GROUPS)
-    return seccomp.program(True)
-
-
-def listener(said: int) -> int:
-    """Return the number the listener has in the server's process, which then waits for its first answer.
-
-    Raises Error, as the process told it.
+    It comes as a message, because taking it out of another process is refused where containers filter
+    system calls. Raises Error, as the process told it.
     """
-    data = os.read(said, _MESSAGE)
-    if data.startswith(_LISTENER):
-        return int(data[len(_LISTENER) :])
+    data, passed = _hear(said)
+    if data == _CONFINED:
+        return passed[0] if passed else -1
     if not data:
         raise CannotConfine("the server's process died before it was confined")
     raise report.decode(data)
@@ -74,11 +89,18 @@ def listener(said: int) -> int:
 
 def failure(said: int) -> Error | None:
     """Return why there was no exec, None if there was one; call it when the process is gone."""
-    data = os.read(said, _MESSAGE)
+    data, _ = _hear(said)
     return report.decode(data) if data else None
 
 
-def _become(plan: Plan, program: Program, tell: int) -> None:
+def _hear(said: int) -> tuple[bytes, Sequence[int]]:
+    poll = select.poll()
+    poll.register(said, select.POLLIN)
+    poll.poll()
+    return sockets.receive_with(said, _MESSAGE)
+
+
+def _become(plan: Plan, program: Program, tell: int, dress: Dress) -> None:
     step = "its descriptors"
     try:
         for source, target in ((program.stdin, 0), (program.stdout, 1), (program.stderr, 2)):
@@ -94,24 +116,24 @@ def _become(plan: Plan, program: Program, tell: int) -> None:
         step = "limits"
         process.set_limits(
             {
-                resource.RLIMIT_NPROC: plan.limits.processes,
+                resource.RLIMIT_NPROC: dress.processes,
                 resource.RLIMIT_NOFILE: plan.limits.descriptors,
                 resource.RLIMIT_DATA: plan.limits.data,
                 resource.RLIMIT_CORE: 0,
             }
         )
         step = "a nested Landlock domain"
-        landlock.nested(abi=kernel_landlock.abi())
-        # Until exec this image is the stem's: the stem takes the listener out of it.
+        landlock.nested(abi=kernel_landlock.abi(), network=dress.network)
+        # Until exec this image is the stem's, and the broker must read what it executes.
         process.set_dumpable(True)
         step = "the system call filter"
-        fd = kernel_seccomp.load(assemble(plan), listener=True)
-        os.write(tell, _LISTENER + str(fd).encode())
+        listener = kernel_seccomp.load(dress.assemble(), listener=dress.listener)
+        sockets.send_with(tell, _CONFINED, listener)
         step = "exec"
         os.execve(plan.program, program.argv, program.environ)
     except OSError as error:
         told = _failure(step, plan, error)
-        os.write(tell, report.encode(told))
+        sockets.send_with(tell, report.encode(told))
         os._exit(told.exit_status)
 
 
@@ -124,7 +146,8 @@ def _failure(step: str, plan: Plan, error: OSError) -> Error:
             what, "mcpwrap show prints what may be executed; writable places never hold programs"
         )
     if error.errno == errno.EBUSY:
-        return CannotConfine(
+        return Lacking(
+            "per call",
             "the kernel refuses a second supervisor of system calls (seccomp listener): EBUSY",
             "start mcpwrap outside of the other sandbox (on WSL2: with Linux 6.6 or newer)",
         )

@@ -7,8 +7,12 @@ in an outer domain (the broker) may look into processes of an inner one, and nev
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from mcpwrap.kernel import landlock as kernel
+
+if TYPE_CHECKING:
+    from mcpwrap.sandbox.plan import Plan, Rights
 
 READ = kernel.FS_READ_FILE | kernel.FS_READ_DIR
 EXECUTE = READ | kernel.FS_EXECUTE
@@ -30,6 +34,9 @@ DEVICE = READ | kernel.FS_WRITE_FILE | kernel.FS_TRUNCATE | kernel.FS_IOCTL_DEV
 
 HANDLED = kernel.ABI[kernel.NEWEST_TESTED_ABI].fs
 """Every right is handled, so what no rule allows is denied: MAKE_CHAR and MAKE_BLOCK everywhere."""
+
+SCOPES_ABI = 6
+"""From this version on signals and abstract sockets are held too (Linux 6.12)."""
 
 NEEDED_ABI = 2
 """Below, no file can be renamed into another directory; Linux 5.19, the oldest supported, has 2."""
@@ -74,13 +81,32 @@ def floor(
         ruleset.restrict_self()
 
 
-def nested(*, abi: int) -> None:
+def floor_of(plan: Plan, proc: int, abi: int) -> None:
+    """Enter the floor of `plan`; `proc` is a descriptor of the host's procfs."""
+
+    def places(*rights: Rights) -> list[Place]:
+        return [each.path for each in plan.access if each.rights in rights]
+
+    floor(
+        reads=[*places("read"), proc],
+        writes=places("write"),
+        private=places("private"),
+        executables=places("execute"),
+        devices=places("device"),
+        abi=abi,
+    )
+
+
+def nested(*, abi: int, network: bool = True) -> None:
     """Enter a further domain: no signals and no abstract sockets to the outside (ABI 6), for good.
 
-    It takes no right on files away. Below ABI 6 it serves only to be an inner domain. Needs no_new_privs.
+    Without `network` also no TCP (ABI 4): no port is bound and nothing connected to, except by the broker,
+    which is in the outer domain. It takes no right on files away. Below ABI 6 it may serve only to be an
+    inner domain. Needs no_new_privs.
     """
+    tcp = 0 if network else kernel.NET_BIND_TCP | kernel.NET_CONNECT_TCP
     scopes = kernel.SCOPE_ABSTRACT_UNIX_SOCKET | kernel.SCOPE_SIGNAL
     # A domain that does not allow REFER denies it, handled or not.
-    with kernel.Ruleset(kernel.FS_REFER, scopes, abi=abi) as ruleset:
+    with kernel.Ruleset(kernel.FS_REFER, scopes, net=tcp, abi=abi) as ruleset:
         ruleset.allow("/", kernel.FS_REFER)
         ruleset.restrict_self()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 
 from mcpwrap.limits import TREE_MEMORY_BYTES
 
@@ -25,19 +26,21 @@ def default_limit(meminfo: bytes) -> int:
 
 
 class Watcher:
-    """Counts what the processes of a pid namespace hold of their own, seen through its procfs at /proc.
+    """Counts what the processes of a tree hold of their own: `processes` lists them by their numbers in /proc,
+    by default all that this procfs shows, which is that of the tree's own pid namespace.
 
     Private memory is counted as resident and not shared. Shared memory (anonymous or a memory file, mapped or
     only held open) is counted apart, but only while that of the machine has grown, and as no more than that.
     """
 
-    def __init__(self, limit: int = 0) -> None:
+    def __init__(self, limit: int = 0, processes: Callable[[], list[str]] | None = None) -> None:
+        self._processes = processes or _processes
         self._limit = limit or default_limit(_read("/proc/meminfo"))
         self._shared_at_start = self._shared()
 
     def check(self) -> str | None:
         """Return why the tree must end, or None. About 10 µs a process."""
-        held = sum(self._private(pid) for pid in _processes())
+        held = sum(self._private(pid) for pid in self._processes())
         grown = self._shared() - self._shared_at_start
         if grown > self._limit // 4:
             held += max(self._memory_files(), min(grown, self._mapped_shared()))
@@ -56,16 +59,14 @@ class Watcher:
         found = _SHMEM.search(_read("/proc/meminfo"))
         return int(found[1]) * 1024 if found else 0
 
-    @staticmethod
-    def _mapped_shared() -> int:
+    def _mapped_shared(self) -> int:
         """Return the shared memory that is mapped, counted once for each process that has it mapped."""
-        found = (_RSS_SHMEM.search(_read(f"/proc/{pid}/status")) for pid in _processes())
+        found = (_RSS_SHMEM.search(_read(f"/proc/{pid}/status")) for pid in self._processes())
         return sum(int(each[1]) * 1024 for each in found if each)
 
-    @staticmethod
-    def _memory_files() -> int:
+    def _memory_files(self) -> int:
         seen: dict[tuple[int, int], int] = {}
-        for pid in _processes():
+        for pid in self._processes():
             directory = f"/proc/{pid}/fd"
             try:
                 names = os.listdir(directory)

@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from typing import NamedTuple
 
-from mcpwrap.errors import CannotConfine
+from mcpwrap.errors import CannotConfine, Lacking
 from mcpwrap.kernel import mounts as kernel
 from mcpwrap.sandbox.plan import Plan
 from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc, Step, Tmpfs
@@ -244,7 +244,8 @@ def _staged(name: str, content: bytes, mode: int) -> int:
 
 def _failure(step: Step, error: OSError) -> CannotConfine:
     if isinstance(step, Proc):
-        return CannotConfine(
+        return Lacking(
+            "namespaces",
             f"the kernel refuses a procfs of the server's own: {error.strerror}",
             "in a container: docker run --security-opt systempaths=unconfined (parts of /proc are covered there)",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from mcpwrap.errors import CannotConfine
+from mcpwrap.errors import Lacking
 from mcpwrap.kernel import mounts, network, process
 
 FLAGS = (
@@ -23,6 +23,8 @@ INOTIFY = {"max_inotify_instances": 32, "max_inotify_watches": 65_536}
 
 NESTED = {"max_user_namespaces": 64, "max_pid_namespaces": 256, "max_net_namespaces": 64}
 """Where a server may make namespaces: a browser has a pid namespace for each page, and three of each other kind."""
+NAMESPACES = "namespaces"
+"""What is lacking where a step is refused; see `errors.Lacking`."""
 
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _USERNS = "/proc/sys/user/max_user_namespaces"
@@ -34,7 +36,7 @@ def enter(*, nested: bool = False) -> None:
 
     `nested`: the server may make some of its own, which are then counted. The identity map keeps what ssh, npm
     and git check of owners true. The next child is pid 1.
-    Needs a process with one thread. Raises CannotConfine, with the reason this machine gives.
+    Needs a process with one thread. Raises Lacking, with the reason this machine gives.
     """
     uid, gid = os.getuid(), os.getgid()
     step = "new namespaces"
@@ -56,37 +58,42 @@ def enter(*, nested: bool = False) -> None:
         raise refused(step, error) from error
 
 
-def refused(step: str, error: OSError) -> CannotConfine:
+def refused(step: str, error: OSError) -> Lacking:
     """Return the error for a refused step, with the reason that is most likely here and the way out."""
     what = f"the kernel refuses {step}: {error.strerror}"
     if _read(_APPARMOR) == "1" and error.errno in (errno.EPERM, errno.EACCES):
-        return CannotConfine(
+        return Lacking(
+            NAMESPACES,
             f"{what} (AppArmor restricts unprivileged user namespaces)",
             "an AppArmor profile for mcpwrap with the rule `userns,` lifts it for mcpwrap alone;\n"
             "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 lifts it for everybody",
         )
     if _read(_CLONE) == "0":
-        return CannotConfine(
+        return Lacking(
+            NAMESPACES,
             f"{what} (unprivileged user namespaces are switched off)",
             "sudo sysctl kernel.unprivileged_userns_clone=1",
         )
     if error.errno == errno.ENOSPC or _read(_USERNS) == "0":
-        return CannotConfine(
+        return Lacking(
+            NAMESPACES,
             f"{what} (no user namespace may be made here, or no further one)",
             "sudo sysctl user.max_user_namespaces=15000",
         )
     if in_container():
-        return CannotConfine(
+        return Lacking(
+            NAMESPACES,
             f"{what} (this is a container, whose seccomp or mount rules forbid it)",
             "run mcpwrap on the host, or the container with\n"
             "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined",
         )
     if error.errno == errno.EINVAL:
-        return CannotConfine(
+        return Lacking(
+            NAMESPACES,
             f"{what} (this process has more than one thread, or the kernel lacks a namespace)",
             "Linux 5.19 or newer with CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS",
         )
-    return CannotConfine(what, "mcpwrap doctor shows what this machine allows")
+    return Lacking(NAMESPACES, what, "mcpwrap doctor shows what this machine allows")
 
 
 def in_container() -> bool:

@@ -34,6 +34,9 @@ USERS = "/etc/passwd"
 UNMOUNTABLE = ("/proc", "/sys", "/dev", "/run/user")
 """Never bound, whoever names them: kernel interfaces and agents' sockets."""
 
+Tier = Literal["B", "B-", "C"]
+"""See `sandbox.tiers`."""
+
 Rights = Literal["read", "write", "private", "execute", "device"]
 """As the parameters of `sandbox.landlock.floor`."""
 
@@ -79,6 +82,7 @@ class Plan(NamedTuple):
     the view; `sealed` are mount points made read-only at the end; `access` is the Landlock floor;
     `left_out` are (path, why) of what the floor names and the view cannot hold. `frozen` is `$CACHE`, if
     what is in it may be executed: then it becomes read-only when start-up has ended; else empty.
+    `temporary`, if given, is a directory of `create` that is emptied at the start.
     """
 
     program: str
@@ -91,10 +95,12 @@ class Plan(NamedTuple):
     limits: Limits
     frozen: str = ""
     nested: bool = False
+    tier: Tier = "B"
+    temporary: str = ""
 
 
 def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
-    """Return the plan for this floor on this machine. Reads the host's names, changes nothing.
+    """Return the plan of a view for this floor on this machine. Reads the host's names, changes nothing.
 
     Raises CannotConfine for a private home that is no directory, and for loops of symlinks.
     """

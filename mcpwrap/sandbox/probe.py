@@ -16,7 +16,7 @@ from mcpwrap.errors import CannotConfine, Error
 from mcpwrap.kernel import landlock as kernel_landlock
 from mcpwrap.kernel import process, seccomp
 from mcpwrap.kernel.numbers import AUDIT_ARCH, MACHINE
-from mcpwrap.sandbox import init, landlock, mounts, namespaces
+from mcpwrap.sandbox import init, landlock, mounts, namespaces, tiers
 from mcpwrap.sandbox.plan import Limits, Plan
 from mcpwrap.sandbox.steps import Proc
 
@@ -39,22 +39,24 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found. `tier` is "B", or empty if nothing can be enforced; `line` says it in one sentence."""
+    """What was found. `tier` is one of `tiers.ORDER`, or empty (D) if nothing can hold a server; `line` says it
+    in one sentence; `weaker` what is weaker than at tier B."""
 
     tier: str
     line: str
+    weaker: tuple[str, ...]
     kernel: str
     machine: str
     protections: tuple[Protection, ...]
 
-    def require(self, tier: str = "B") -> None:
-        """Raise CannotConfine, with the first reason and its way out, unless `tier` is to be had."""
-        if self.tier == tier:
+    def require(self, tier: str) -> None:
+        """Raise CannotConfine, with the first reason and its way out, if only a weaker tier is to be had."""
+        missing = next((each for each in self.protections if each.state == "unavailable"), None)
+        if missing is None:
             return
-        if tier != "B":
-            raise CannotConfine(f"tier {tier} is not there yet: this release has tier B only", "--require B")
-        missing = next(each for each in self.protections if each.state == "unavailable")
-        raise CannotConfine(f"{self.line}: {missing.reason}", missing.fix)
+        if not self.tier:
+            raise CannotConfine(f"{self.line}: {missing.reason}", missing.fix)
+        tiers.require(self.tier, tier, missing.reason, missing.fix)
 
 
 _HOLDS = {
@@ -70,7 +72,7 @@ _EMPTY_PLAN = Plan("", "/", (), (Proc("/proc", ("sys",)),), ("/",), (), (), Limi
 
 
 def probe() -> Report:
-    """Try every layer of tier B. Takes about 10 ms; needs a process with one thread, and changes nothing."""
+    """Try every layer. Takes about 10 ms; needs a process with one thread, and changes nothing."""
     found = {each["name"]: Protection(**each) for each in _attempt_in_child()}
     protections = tuple(
         found.get(name)
@@ -80,20 +82,19 @@ def probe() -> Report:
     return Report(*_tier(protections), os.uname().release, os.uname().machine, protections)
 
 
-def _tier(protections: tuple[Protection, ...]) -> tuple[str, str]:
+def _tier(protections: tuple[Protection, ...]) -> tuple[str, str, tuple[str, ...]]:
     missing = {each.name for each in protections if each.state == "unavailable"}
     if not missing:
-        return "B", "tier B: per-call grants enforced by namespaces, Landlock and a system call broker"
-    if missing & {"namespaces", "view"}:
-        if "landlock" not in missing and "per call" not in missing:
-            return (
-                "",
-                "tier C (Landlock and broker without namespaces) would be possible here, and is not there yet",
-            )
-        return "", "tier D: nothing here can hold a server"
-    if missing == {"per call"}:
-        return "", "tier B- (namespaces without a broker) would be possible here, and is not there yet"
-    return "", "this machine lacks a layer of tier B"
+        tier = "B"
+    elif missing <= {"namespaces", "view"}:
+        tier = "C"
+    elif missing == {"per call"}:
+        tier = "B-"
+    else:
+        return "", "tier D: nothing here can hold a server", ()
+    found = tiers.TIERS[tier]
+    needs = f" (with --allow-degraded {tiers.PER_CALL})" if tier == "B-" else ""
+    return tier, f"tier {tier}{needs}: {found.holds}", found.weaker
 
 
 def _attempt_in_child() -> list[dict[str, Any]]:

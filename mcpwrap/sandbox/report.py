@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from mcpwrap.errors import EXIT_FAILED, Error
+from mcpwrap.errors import EXIT_FAILED, Error, Lacking
 
 
 def started(fd: int, pid: int, protections: Mapping[str, str]) -> None:
@@ -43,14 +43,22 @@ def encode(error: BaseException) -> bytes:
 def decode(data: bytes) -> Error:
     """Return the error `encode` was given."""
     told = json.loads(data)
-    error = Error(told["what"], told["way_out"])
+    what, way_out, layer = told["what"], told["way_out"], told.get("lacking", "")
+    error = Lacking(layer, what, way_out) if layer else Error(what, way_out)
     error.exit_status = told["exit_status"]
     return error
 
 
-def _error(error: BaseException) -> dict[str, str | int]:
+def lacking(line: bytes) -> Lacking | None:
+    """Return what a line on the status pipe says is lacking here, None if it says something else."""
+    told = json.loads(line).get("failed", {})
+    return Lacking(told["lacking"], told["what"], told["way_out"]) if told.get("lacking") else None
+
+
+def _error(error: BaseException) -> dict[str, object]:
     if isinstance(error, Error):
-        return {"what": error.what, "way_out": error.way_out, "exit_status": error.exit_status}
+        told = {"what": error.what, "way_out": error.way_out, "exit_status": error.exit_status}
+        return told | {"lacking": error.layer} if isinstance(error, Lacking) else told
     what = f"a fault while the sandbox was made: {type(error).__name__}: {error}"
     return {"what": what, "way_out": "", "exit_status": EXIT_FAILED}
 

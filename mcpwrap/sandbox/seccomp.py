@@ -51,5 +51,6 @@ def program(listener: bool, *, machine: str = MACHINE, overlay: tuple[Group, ...
     return assemble(AUDIT_ARCHES[machine], by_number, ABSENT)
 
 
-TRAPPED: frozenset[str] = frozenset(name for name, verdict in verdicts().items() if _traps(verdict))
-"""The calls of this machine that the broker is asked about, always or for some arguments."""
+def trapped(overlay: tuple[Group, ...] = ()) -> frozenset[str]:
+    """Return the calls of this machine that the broker is asked about, always or for some arguments."""
+    return frozenset(name for name, verdict in verdicts(overlay=overlay).items() if _traps(verdict))

@@ -6,6 +6,7 @@ import gc
 import importlib
 import mmap
 import os
+import select
 import signal
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcpwrap.errors import EXIT_FAILED, CannotConfine, Error
 from mcpwrap.kernel import landlock as kernel_landlock
 from mcpwrap.kernel import process, sockets
-from mcpwrap.sandbox import child, init, landlock, mounts, namespaces, report
+from mcpwrap.sandbox import child, landlock, report
+from mcpwrap.sandbox.bare import Bare
+from mcpwrap.sandbox.ends import Ends as StemEnds
 from mcpwrap.sandbox.inherited import close_others, occupy_standard
-from mcpwrap.sandbox.memory import OomScore
-from mcpwrap.sandbox.plan import Plan, Rights
+from mcpwrap.sandbox.namespaced import Namespaced
+from mcpwrap.sandbox.plan import Plan
 
 if TYPE_CHECKING:
     from mcpwrap.policy.compile import Policy
@@ -43,19 +46,6 @@ class Child(NamedTuple):
     network: int = -1
 
 
-class _Ends(NamedTuple):
-    """The stem's ends of the same pipes, and of the channel."""
-
-    stdin: int
-    stdout: int
-    stderr: int
-    records: int
-    status: int
-    life: int
-    freeze: int
-    network: int
-
-
 def start(
     plan: Plan,
     policy: Policy,
@@ -73,6 +63,11 @@ def start(
     """
     for path in plan.create:
         _make(path)
+    held = -1
+    if plan.temporary:
+        from mcpwrap.sandbox.temporary import hold  # only needed without a view
+
+        held = hold(plan.temporary)
     occupy_standard()
     stdin, to_stdin = os.pipe()
     stdout, to_stdout = os.pipe()
@@ -82,15 +77,17 @@ def start(
     life, keep_alive = os.pipe()
     freeze, to_freeze = os.pipe() if plan.frozen else (-1, -1)
     network, of_relay = sockets.pair(sockets.SEQPACKET) if policy.egress else (-1, -1)
-    ends = _Ends(stdin, to_stdout, to_stderr, to_records, to_status, life, freeze, network)
+    ends = StemEnds(stdin, to_stdout, to_stderr, to_records, to_status, life, freeze, network)
     pid = os.fork()
     if not pid:
         own = EXIT_FAILED
         try:
             program = child.Program(list(command), environment, ends.stdin, ends.stdout, ends.stderr)
-            own = _Stem(plan, policy, page_fd, activity, program, ends).run()
+            own = _Stem(plan, policy, page_fd, activity, program, ends, held).run()
         finally:
             os._exit(own)
+    if held >= 0:
+        os.close(held)
     for fd in filter(lambda fd: fd >= 0, ends):
         os.close(fd)
     pidfd = process.pidfd_open(pid)
@@ -119,7 +116,8 @@ class _Stem:
         page_fd: int,
         activity: memoryview,
         program: child.Program,
-        ends: _Ends,
+        ends: StemEnds,
+        held: int,
     ) -> None:
         self.plan = plan
         self.policy = policy
@@ -127,10 +125,9 @@ class _Stem:
         self.activity = activity
         self.program = program
         self.ends = ends
-        self.init = 0
-        self._names: tuple[int, int] | None = None
-        self._built = -1
+        self.held = held
         self.abi = kernel_landlock.abi()
+        self.confinement: Namespaced | Bare | None = None
 
     def run(self) -> int:
         """Do everything; return the stem's own exit status. Never raises."""
@@ -144,19 +141,24 @@ class _Stem:
             report.failed(self.ends.status, error)
             return EXIT_FAILED
         finally:
-            # Takes the whole pid namespace along.
-            if self.init:
-                os.kill(self.init, signal.SIGKILL)
+            if self.confinement is not None:
+                self.confinement.end()
 
     def _run(self) -> None:
         ends = self.ends
         os.setsid()
         gc.disable()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        close_others(*(fd for fd in ends if fd >= 0), self.page_fd)
+        close_others(*(fd for fd in (*ends, self.held) if fd >= 0), self.page_fd)
         occupy_standard()
-        volunteer = OomScore()
-        host = self._begin()
+        if self.abi < landlock.NEEDED_ABI:
+            raise CannotConfine(
+                f"this kernel has {f'only Landlock ABI {self.abi}' if self.abi else 'no Landlock'}",
+                "Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK, booted with landlock in the list of lsm=",
+            )
+        kind = Bare if self.plan.tier == "C" else Namespaced
+        confinement = self.confinement = kind(self.plan, ends, self.abi)
+        host = confinement.begin()
         # What the broker needs is imported while pid 1 builds the view, and before the view, which does
         # not hold mcpwrap, is entered.
         from mcpwrap.broker.loop import Ended, serve
@@ -169,34 +171,38 @@ class _Stem:
 
         page = PageReader(memoryview(mmap.mmap(self.page_fd, SIZE, prot=mmap.PROT_READ)))
         os.close(self.page_fd)
-        child.assemble(self.plan)
-        self._enter(host)
-        with volunteer:
-            server, said = child.fork(self.plan, self.program)
+        confinement.enter()
+        server, said = confinement.fork(self.program)
         for fd in (ends.stdin, ends.stdout, ends.stderr):
             os.close(fd)
         pidfd = process.pidfd_open(server)
-        listener = process.pidfd_getfd(pidfd, child.listener(said))
-        report.started(ends.status, server, self._protections())
+        listener = child.confined(said)
+        report.started(ends.status, server, self._protections(confinement))
         # What is there now stays: never to be looked through again, which would also copy shared pages.
         gc.freeze()
         gc.enable()
-        out = Ends(ends.network, *self._names) if self._names is not None else None
+        out = Ends(ends.network, *confinement.names) if confinement.names else None
         reason = ""
         try:
-            status = serve(
-                listener,
-                policy=self.policy,
-                page=page,
-                activity=self.activity,
-                records=ends.records,
-                life=ends.life,
-                server=server,
-                server_pidfd=pidfd,
-                host_proc=host.proc,
-                host_root=host.root,
-                network=out,
-            )
+            if listener < 0:
+                if _outlives(pidfd, ends.life):
+                    raise Ended("mcpwrap is gone")
+            else:
+                serve(
+                    listener,
+                    policy=self.policy,
+                    page=page,
+                    activity=self.activity,
+                    records=ends.records,
+                    life=ends.life,
+                    server_pidfd=pidfd,
+                    host_proc=host.proc,
+                    host_root=host.root,
+                    keeper=confinement.keeper,
+                    copies=confinement.copies,
+                    stub_port=confinement.stub_port,
+                    network=out,
+                )
         except Ended as ended:
             reason = str(ended)
         except Exception as fault:
@@ -204,71 +210,24 @@ class _Stem:
         if reason:
             report.ended(ends.status, reason)
             process.pidfd_send_signal(pidfd, signal.SIGKILL)
-            status = os.waitpid(server, 0)[1]
+        status = confinement.wait()
         not_executed = child.failure(said)
         if not_executed is not None:
             report.failed(ends.status, not_executed)
         report.exited(ends.status, status)
 
-    def _begin(self) -> mounts.Host:
-        """Leave the host's namespaces, and let pid 1 of the new one build the view."""
-        if self.abi < landlock.NEEDED_ABI:
-            raise CannotConfine(
-                f"this kernel has {f'only Landlock ABI {self.abi}' if self.abi else 'no Landlock'}",
-                "Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK, booted with landlock in the list of lsm=",
-            )
-        namespaces.enter(nested=self.plan.nested)
-        if self.ends.network >= 0:
-            from mcpwrap.sandbox import netns
-
-            self._names = netns.furnish()
-        try:
-            host = mounts.stage()
-        except OSError as error:
-            raise namespaces.refused("a file system in a new mount namespace", error) from error
-        self.init, self._built = init.fork(self.plan, self.ends.life, self.ends.status, self.ends.freeze)
-        if self.plan.frozen:
-            os.close(self.ends.freeze)
-        return host
-
-    def _enter(self, host: mounts.Host) -> None:
-        """Enter the view when it is built; give up all privileges; the Landlock floor. The server inherits it."""
-        init.wait(self._built)
-        try:
-            mounts.enter(self.plan)
-            process.set_no_new_privs()
-            # Before the capabilities go: a server may have closed directories of its own ground to this user.
-            self._landlock(host)
-            process.drop_capabilities()
-            # The last change of credentials is made: what follows stays.
-            process.set_dumpable(False)
-            process.set_child_subreaper()
-            process.set_parent_death_signal(signal.SIGKILL)
-        except OSError as error:
-            where = f" at {error.filename}" if error.filename else ""
-            raise namespaces.refused(f"a step of the sandbox{where}", error) from error
-
-    def _landlock(self, host: mounts.Host) -> None:
-        def places(*rights: Rights) -> list[landlock.Place]:
-            return [each.path for each in self.plan.access if each.rights in rights]
-
-        landlock.floor(
-            reads=[*places("read"), host.proc],
-            writes=places("write"),
-            private=places("private"),
-            executables=places("execute"),
-            devices=places("device"),
-            abi=self.abi,
-        )
-
-    def _protections(self) -> dict[str, str]:
+    def _protections(self, confinement: Namespaced | Bare) -> dict[str, str]:
         lacking = landlock.lacking(self.abi)
-        return {
-            "files": "active",
+        return confinement.protections() | {
             "landlock": f"degraded: {'; '.join(lacking)}" if lacking else "active",
-            "network": "active",
-            "processes": "active",
             "system calls": "active",
-            "per call": "active",
             "memory": "degraded: no cgroup of its own; the tree is looked at every 250 ms",
         }
+
+
+def _outlives(server: int, life: int) -> bool:
+    """Wait, where there is no broker; return whether the server (a pidfd) is still there when the relay is gone."""
+    poll = select.poll()
+    for fd in (server, life):
+        poll.register(fd, select.POLLIN)
+    return server not in {fd for fd, _ in poll.poll()}

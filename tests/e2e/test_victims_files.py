@@ -192,15 +192,19 @@ CASES = [
     Case("reads_the_audit", "reader", "list_directory", {"path": "{W}/state"}),
     Case("changes_its_root", "reader", "chroot_and_read", {"path": "/etc/hostname"}, bare=False),
 ]
+WEAKER_WITHOUT_VIEW = ("maps_a_written_file_executable",)
 MAY_CHANGE = {"maps_a_written_file_executable": "a.txt"}
 
 
-@pytest.fixture(scope="module")
-def victims() -> Iterator[tuple[Victim, Victim]]:
-    """The same server bare and behind mcpwrap."""
+@pytest.fixture(scope="module", params=["", "filter", "docker"], ids=["B", "C", "C in a container"])
+def victims(request: pytest.FixtureRequest) -> Iterator[tuple[Victim, Victim]]:
+    """The same server bare and behind mcpwrap, on machines that lack nothing or namespaces."""
     setup = "mkdir -m 700 home/.ssh; echo SECRET-B | tee home/.ssh/id_ed25519 > home/.netrc; mkdir -p state"
     setup += "; mkdir data/keys; ln home/.ssh/id_ed25519 data/keys/innocent"
-    with Victim("files-bare", "bare", setup=setup) as bare, Victim("files", setup=setup) as wrapped:
+    with (
+        Victim("files-bare", "bare", setup=setup) as bare,
+        Victim("files", setup=setup, lacking=request.param) as wrapped,
+    ):
         yield bare, wrapped
 
 
@@ -208,6 +212,8 @@ def victims() -> Iterator[tuple[Victim, Victim]]:
 def test_an_act_beyond_the_grant_is_refused_and_changes_nothing(
     case: Case, victims: tuple[Victim, Victim]
 ) -> None:
+    if case.name in WEAKER_WITHOUT_VIEW and victims[1].lacking:
+        pytest.skip("tests/e2e/test_tier_c.py shows it")
     for victim in victims:
         victim.restart_if_dead()
         directory = victim.case(case.name)

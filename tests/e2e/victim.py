@@ -13,6 +13,7 @@ from tests.e2e.client import Handler, Message, Session, text
 from tests.e2e.corpus import Bench, bench, fill, mcpwrap
 
 SERVER = Path(__file__).resolve().parents[1] / "victims" / "server.py"
+DEPRIVED = SERVER.parent / "deprived.py"
 SECRET = "SECRET-B"
 REFUSALS = ("EACCES", "EPERM", "EROFS", "ENOSYS", "ENOENT", "ENOTSUP", "EXDEV")
 """What a refused system call may return: ENOENT where the sandbox's view has no such thing, ENOTSUP for O_TMPFILE."""
@@ -22,7 +23,8 @@ class Victim:
     """A work directory and one running hostile server over it.
 
     `how`: `mcpwrap` or `bare`. `launcher`: another command than `mcpwrap` (a driver that takes out a
-    layer). `options`: more options of mcpwrap.
+    layer). `options`: more options of mcpwrap. `lacking`: what the machine shall lack, see
+    tests/victims/deprived.py.
     """
 
     def __init__(
@@ -36,13 +38,16 @@ class Victim:
         grant: str = "victim",
         env: Mapping[str, str] | None = None,
         handlers: Mapping[str, Handler] | None = None,
+        lacking: str = "",
     ) -> None:
         self.place: Bench = bench(name, "mkdir -p data/other; echo OTHER > data/other/file\n" + setup, env)
         self.data = self.place.work / "data"
         command = [sys.executable, "-B", str(SERVER)]
         if how == "mcpwrap":
             file = self.place.write_grant(grant)
-            command = [*(launcher or mcpwrap()), "--grant", str(file), *options, "--", *command]
+            deprived = [sys.executable, "-I", "-B", str(DEPRIVED), lacking] if lacking else []
+            command = [*deprived, *(launcher or mcpwrap()), "--grant", str(file), *options, "--", *command]
+        self.lacking = lacking
         self._command, self._handlers = command, handlers
         self.session = self._start()
 
@@ -61,6 +66,11 @@ class Victim:
             session.close()
             raise
         return session
+
+    @property
+    def temporary(self) -> str:
+        """The server's own place for temporary files, as it names it itself."""
+        return text(self.act("nothing", "temporary_directory"))
 
     def restart_if_dead(self) -> None:
         """Start the server again if an act ended it."""

@@ -250,7 +250,7 @@ def _prepare(what: str) -> None:
         seccomp.load(seccomp.INSTRUCTION.pack(0x06, 0, 0, seccomp.RET_ALLOW), listener=True)
 
 
-def _pass_everything(listener: int, *, life: int, server: int, server_pidfd: int, **_: object) -> int:
+def _pass_everything(listener: int, *, life: int, server_pidfd: int, **_: object) -> None:
     from mcpwrap.broker.loop import Ended
     from mcpwrap.kernel import seccomp
 
@@ -268,7 +268,7 @@ def _pass_everything(listener: int, *, life: int, server: int, server_pidfd: int
         elif listener in ready:
             poll.unregister(listener)
         if server_pidfd in ready:
-            return os.waitpid(server, 0)[1]
+            return
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_a_second_supervisor_is_126_and_says_so(here: Place) -> None:
 
 @pytest.mark.parametrize(
     ("lacking", "layer", "tier"),
-    [("", "", "B"), ("no user namespaces", "namespaces", ""), ("a listener", "per call", "")],
+    [("", "", "B"), ("no user namespaces", "namespaces", "C"), ("a listener", "per call", "B-")],
 )
 def test_doctor_names_the_missing_layer(lacking: str, layer: str, tier: str) -> None:
     code = DOCTOR.format(project=str(PROJECT), lacking=lacking)

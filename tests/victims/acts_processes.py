@@ -247,6 +247,10 @@ def processes():
     return ",".join(sorted((name for name in os.listdir("/proc") if name.isdigit()), key=int))
 
 
+def temporary_directory():
+    return os.environ.get("TMPDIR", "/tmp")
+
+
 def installation():
     return f"{os.path.dirname(os.path.abspath(__file__))}\n{sys.prefix}\n{sys.executable}"
 

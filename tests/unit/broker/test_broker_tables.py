@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,18 +11,30 @@ from hypothesis import strategies as st
 
 from mcpwrap.broker import calls, procfs, unix
 from mcpwrap.broker.address import internet, spelled
+from mcpwrap.broker.foreign import PROCESSES
 from mcpwrap.broker.request import as_int
 from mcpwrap.broker.verdict import decode, encode
 from mcpwrap.kernel.numbers import NR
 from mcpwrap.operation import Decision, Event, Need, Operation
-from mcpwrap.sandbox import seccomp
+from mcpwrap.sandbox import bare_calls, seccomp
+
+
+class Numbers(NamedTuple):
+    bare: bool
+    others: tuple[str, ...]
+
+    def in_tree(self, number: str) -> bool:
+        return number not in self.others
 
 
 def test_every_trapped_call_has_exactly_one_handler() -> None:
     tables = [set(calls.OPENS), set(calls.VALUES), set(calls.SOCKETS), set(calls.EXECS), set(calls.DIRECT)]
+    tables.append(set(PROCESSES))
     handled = set().union(*tables)
     assert sum(map(len, tables)) == len(handled)
-    assert handled == {NR[name] for name in seccomp.TRAPPED if name in NR}
+    overlays = [bare_calls.groups(scoped=one, copies=two) for one in (True, False) for two in (True, False)]
+    names = frozenset().union(seccomp.trapped(), *map(seccomp.trapped, overlays))
+    assert handled == {NR[name] for name in names if name in NR}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +65,21 @@ def test_every_trapped_call_has_exactly_one_handler() -> None:
 def test_proc_is_open_to_the_tree_itself_and_a_few_machine_facts(
     path: str, need: Need, allowed: bool
 ) -> None:
-    assert procfs.decide(path, need, "7").allowed is allowed
+    assert procfs.decide(path, need, "7", Numbers(bare=False, others=("1",))).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/proc", False),
+        ("/proc/7/status", True),
+        ("/proc/9/status", False),
+        ("/proc/7/net/tcp", False),
+        ("/proc/meminfo", True),
+    ],
+)
+def test_the_hosts_proc_is_open_to_the_tree_itself_alone(path: str, allowed: bool) -> None:
+    assert procfs.decide(path, Need.READ, "7", Numbers(bare=True, others=("9",))).allowed is allowed
 
 
 @given(st.text(max_size=50), st.text(max_size=50), st.booleans(), st.lists(st.text(max_size=5), max_size=4))

@@ -10,7 +10,7 @@ import pytest
 from mcpwrap.kernel.bpf import Check
 from mcpwrap.kernel.numbers import AUDIT_ARCHES, MACHINE, table
 from mcpwrap.kernel.seccomp import RET_ALLOW, RET_ERRNO, RET_USER_NOTIF
-from mcpwrap.sandbox.seccomp import TRAPPED, program, verdicts
+from mcpwrap.sandbox.seccomp import program, trapped, verdicts
 from mcpwrap.sandbox.syscalls import GROUPS
 
 if TYPE_CHECKING:
@@ -179,4 +179,4 @@ def test_without_a_listener_nothing_is_trapped() -> None:
 
 
 def test_the_trapped_calls_are_of_this_machine() -> None:
-    assert set(table(MACHINE)) >= TRAPPED >= {"openat", "execve", "sendto", "utimensat", "connect"}
+    assert set(table(MACHINE)) >= trapped() >= {"openat", "execve", "sendto", "utimensat", "connect"}

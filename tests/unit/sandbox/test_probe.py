@@ -7,6 +7,7 @@ import pytest
 from mcpwrap.cli.doctor import render
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.probe import Protection, Report, _tier
+from mcpwrap.sandbox.tiers import ORDER, TIERS
 
 
 def _report(*missing: str) -> Report:
@@ -24,26 +25,46 @@ def _report(*missing: str) -> Report:
     ("missing", "tier", "line"),
     [
         ((), "B", "tier B:"),
-        (("namespaces", "view"), "", "tier C "),
-        (("view",), "", "tier C "),
+        (("namespaces", "view"), "C", "tier C:"),
+        (("view",), "C", "tier C:"),
         (("namespaces", "view", "landlock"), "", "tier D:"),
-        (("per call",), "", "tier B- "),
-        (("system calls",), "", "this machine lacks"),
+        (("namespaces", "view", "per call"), "", "tier D:"),
+        (("per call",), "B-", "tier B- (with --allow-degraded per-call):"),
+        (("system calls",), "", "tier D:"),
     ],
 )
 def test_the_tier_follows_from_what_is_missing(missing: tuple[str, ...], tier: str, line: str) -> None:
     found = _report(*missing)
     assert found.tier == tier
     assert found.line.startswith(line)
+    assert bool(found.weaker) == (tier in ("C", "B-"))
 
 
-def test_a_tier_that_is_not_there_is_refused_with_reason_and_way_out() -> None:
-    with pytest.raises(CannotConfine, match="no view") as refused:
-        _report("view").require()
-    assert refused.value.way_out == "do this\nor that"
-    with pytest.raises(CannotConfine, match="not there yet"):
-        _report().require("A")
-    _report().require()
+@pytest.mark.parametrize(
+    ("missing", "accepted"),
+    [
+        ((), ("B", "C", "B-")),
+        (("namespaces", "view"), ("C", "B-")),
+        (("per call",), ("B-",)),
+        (("landlock",), ()),
+    ],
+)
+def test_a_required_tier_accepts_a_stronger_one_and_refuses_a_weaker(
+    missing: tuple[str, ...], accepted: tuple[str, ...]
+) -> None:
+    report = _report(*missing)
+    for tier in ORDER:
+        if tier in accepted:
+            report.require(tier)
+            continue
+        with pytest.raises(CannotConfine, match=f"no {missing[0]}") as refused:
+            report.require(tier)
+        assert refused.value.way_out == "do this\nor that"
+
+
+def test_what_is_weaker_is_printed() -> None:
+    text = "\n".join(render(_report("namespaces", "view")))
+    assert all(f"- {each}" in text for each in TIERS["C"].weaker)
 
 
 def test_every_missing_layer_is_printed_with_reason_and_fix() -> None:
