@@ -96,9 +96,10 @@ class Effective:
         return (self._guard or self._make_guard()).dial(peer, address)
 
     def socket(self, path: str) -> Decision:
-        """Return whether the socket at `path` may be connected to: its real path, or a rule's as written.
+        """Return whether the user's socket at `path` may be connected to: its real path, or a rule's as written.
 
-        The latter counts only where no server can have put anything else in its place.
+        The latter counts only where no server can have put anything else in its place. What the server makes in
+        its private HOME and /tmp is no matter of rules.
         """
         hosts = self._rules.hosts
         rule = None
@@ -107,7 +108,7 @@ class Effective:
             if rule is None and path in hosts.written and not self._grounds.of(path).writable:
                 rule = hosts.written[path]
         if rule is None or self._rules.denied(path) is not None:
-            return self.decide(Need.CONNECT, path)
+            return self.decide(Need.CONNECT, path, host=True)
         return Decision(True, rule)
 
     def listen(self, port: int) -> Decision:

@@ -71,7 +71,7 @@ def why(
         effective.decide(need, target.real, identity=found, creating=creating, regular=regular, host=host)
         for host in (True, False)
     )
-    lines = []
+    lines: list[str] = []
     offer = place = ""
     verb = {Need.READ: "read", Need.WRITE: "write", Need.EXEC: "execute", Need.CONNECT: "connect to"}[need]
     what = f'{shown(tool)}: {verb} "{shown(target.real)}"'
@@ -88,8 +88,14 @@ def why(
             lines.append(f"The server may use that name {_OWN[own.rule]}: what it finds there is not yours.")
     if target.real != path:
         lines.append(f'"{shown(path)}" leads there')
+    text = "\n".join((*lines, *unbound_lines(bound)))
+    return Explanation(decision.allowed, decision.rule, text, target.real, decision, bound, offer, place)
+
+
+def unbound_lines(bound: Bound) -> list[str]:
+    """Return a line for each argument that granted nothing and should have."""
+    lines = []
     for each in filter(is_told, bound.unbound):
         reason = REASONS.get(each.reason, each.reason)
         lines.append(f'argument {shown(each.argument)} = "{shown(each.value)}" binds nothing: {reason}')
-    text = "\n".join(lines)
-    return Explanation(decision.allowed, decision.rule, text, target.real, decision, bound, offer, place)
+    return lines

@@ -23,6 +23,9 @@ within = ["~/work"]
 fs_read = ["$arg:path"]
 [tools.other]
 fs_write = ["~/work/out"]
+[tools.fetch]
+net = ["$arg:url", "api.example.com", "*.example.org:*", "localhost:5432", "udp://ntp.example.org:123"]
+unix = ["~/work/s.sock"]
 """
 
 
@@ -62,6 +65,35 @@ def trusted_directory(monkeypatch: pytest.MonkeyPatch) -> None:
             1,
             "binds nothing: the path lies outside",
         ),
+        (
+            ["fetch", "--connect", "api.example.com"],
+            0,
+            "allowed by tools.fetch.net[1]\nIt may be on a private network",
+        ),
+        (["fetch", "--connect", "API.example.com:443"], 0, "tools.fetch.net[1]"),
+        (["fetch", "--connect", "api.example.com:80"], 1, '    "api.example.com:80"'),
+        (["fetch", "--connect", "a.example.org:1"], 0, "Where it leads is judged as well"),
+        (["fetch", "--connect", "[::1]:5432"], 0, "tools.fetch.net[3]"),
+        (["fetch", "--connect", "127.1:5432"], 0, "tools.fetch.net[3]"),
+        (["fetch", "--connect", "udp://ntp.example.org:123"], 0, "tools.fetch.net[4]"),
+        (
+            ["fetch", "--connect", "x.example:8", "--args", '{"url": "http://x.example:8/"}'],
+            0,
+            "tools.fetch.net[0]",
+        ),
+        (
+            ["fetch", "--connect", "x.example", "--args", '{"url": "http://10.1.1.1/"}'],
+            1,
+            "binds nothing: the host is this",
+        ),
+        (["fetch", "--connect", "169.254.169.254:80"], 1, "address-guard:metadata"),
+        (["other", "--connect", "x.example"], 1, "[tools.other]"),
+        (["fetch", "--lookup", "anything.example"], 0, "look up"),
+        (["fetch", "--lookup", "localhost"], 0, "tools.fetch.net[3]"),
+        (["fetch", "--lookup", "127.0.0.1"], 1, "no-host"),
+        (["fetch", "--socket", "s.sock"], 0, "tools.fetch.unix[0]"),
+        (["other", "--socket", "s.sock"], 1, 'unix = ["~/work/s.sock"]'),
+        (["fetch", "--socket", "/run/docker.sock"], 1, "private:/run/docker.sock"),
     ],
 )
 def test_why_exits_with_the_answer_and_names_the_rule(
@@ -93,7 +125,9 @@ def test_show_names_what_is_withheld(
 @pytest.mark.parametrize(
     "question",
     [[], ["t"], ["t", "u", "--read", "x"], ["t", "--read", "a", "--write", "b"], ["t", "--read", "a", "--args", "["],
-     ["t", "--read", "a", "--args", "[]"], ["t", "--read", "a\0"], ["t", "--exec", "no-such-program"]],
+     ["t", "--read", "a", "--args", "[]"], ["t", "--read", "a\0"], ["t", "--exec", "no-such-program"],
+     ["t", "--connect", "https://x.example/"], ["t", "--connect", "x:0x"], ["t", "--connect", ""],
+     ["t", "--connect", "udp://x.example"], ["t", "--connect", "a b"], ["t", "--connect", "x", "--lookup", "x"]],
 )  # fmt: skip
 def test_why_refuses_questions_it_cannot_read(command: list[str], question: list[str]) -> None:
     with pytest.raises(UsageError):
