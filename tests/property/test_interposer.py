@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpwrap.operation import Denial
-from mcpwrap.protocol.actions import Action, Closed, Forward, Noise, Opened, Reply
+from mcpwrap.protocol.actions import Action, Closed, Forward, Listed, Noise, Opened, Reply
+from mcpwrap.protocol.canonical import described
 from mcpwrap.protocol.glance import LongText
 from mcpwrap.protocol.interposer import Interposer
 from mcpwrap.protocol.jsonrpc import as_number
@@ -20,6 +21,7 @@ from tests.unit.protocol.playbook import ANY_TOOL
 
 IDS = st.one_of(st.integers(0, 5), st.sampled_from(["0", "1", "a"]))
 ODD_IDS = st.one_of(IDS, st.sampled_from([None, 1.0, True, 2**60]))
+OUR_IDS = st.sampled_from(["mcpwrap:list:1", "mcpwrap:list:2"])
 TOOLS = st.sampled_from(["read", "write", "ask"])
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
@@ -59,13 +61,27 @@ CLIENT = st.one_of(
     st.builds(
         lambda i, m: _message(id=i, method=m), ODD_IDS, st.sampled_from(["ping", "initialize", "tools/list"])
     ),
+    st.builds(lambda i: _message(id=i, method="tools/list"), ODD_IDS),
+    st.builds(lambda i: _message(id=i, method="ping"), OUR_IDS),
     st.builds(lambda i: _message(id=i, method="resources/read", params={"uri": "x"}), IDS),
     st.builds(lambda i: _message(method="notifications/cancelled", params={"requestId": i}), ODD_IDS),
     st.builds(lambda i: _message(id=i, result={}), IDS),
     st.lists(CALLS, max_size=3),
     JSON,
 )
+ENTRIES = st.builds(
+    lambda name, description, more: {"name": name, "description": description, **more},
+    TOOLS,
+    st.sampled_from(["old", "old", "new"]),
+    st.sampled_from([{}, {}, {"inputSchema": {"type": "object"}}, {"_meta": {"x": 1}}, {"Title": "t"}]),
+)
+LISTS = st.builds(
+    lambda tools, more: {"tools": tools, **more},
+    st.lists(ENTRIES, max_size=3),
+    st.sampled_from([{}, {}, {"nextCursor": "c"}, {"Tools": []}]),
+)
 RESULTS = st.one_of(
+    LISTS,
     st.just({"content": []}),
     st.just({"content": [{"type": "text", "text": "x" * 300}], "isError": False}),
     st.just({"isError": True}),
@@ -77,8 +93,11 @@ RESULTS = st.one_of(
 )
 AS_TEXT = st.sampled_from([" 1", "1.0", "0x2", "", "+3", "\uff14"])
 ANSWERS = st.builds(lambda i, r: _message(id=i, result=r), st.one_of(ODD_IDS, ODD_IDS, AS_TEXT), RESULTS)
+OWN_ANSWERS = st.builds(lambda i, r: _message(id=i, result=r), OUR_IDS, LISTS)
 SERVER = st.one_of(
     ANSWERS,
+    OWN_ANSWERS,
+    st.just(_message(method="notifications/tools/list_changed")),
     st.builds(lambda i: _message(id=i, error={"code": 1, "message": "m"}), ODD_IDS),
     st.builds(lambda i, m: _message(id=i, method=m), ODD_IDS, st.sampled_from(["ping", "roots/list"])),
     st.just(_message(method="notifications/tasks", params={"taskId": "t", "status": "completed"})),
@@ -97,17 +116,34 @@ GARBAGE = st.one_of(
         ]
     ),
 )
-EVENTS = st.lists(
-    st.one_of(
-        st.tuples(st.just("client"), st.one_of(CLIENT.map(_dump), CLIENT.map(_dump), GARBAGE)),
-        st.tuples(st.just("server"), st.one_of(SERVER.map(_dump), SERVER.map(_dump), GARBAGE)),
-        st.tuples(st.just("wait"), st.sampled_from([0.5, 2.0, 31.0])),
-        st.tuples(st.just("quiet"), st.just(0)),
-        st.tuples(st.just("denied"), st.sampled_from(["w1", "w2", "w3"])),
-    ),
-    max_size=25,
+EVENT = st.one_of(
+    st.tuples(st.just("client"), st.one_of(CLIENT.map(_dump), CLIENT.map(_dump), GARBAGE)),
+    st.tuples(st.just("server"), st.one_of(SERVER.map(_dump), SERVER.map(_dump), GARBAGE)),
+    st.tuples(st.just("wait"), st.sampled_from([0.5, 2.0, 31.0])),
+    st.tuples(st.just("quiet"), st.just(0)),
+    st.tuples(st.just("denied"), st.sampled_from(["w1", "w2", "w3"])),
 )
+LISTING = st.builds(
+    lambda request_id, listed: [
+        ("client", _dump(_message(id=request_id, method="tools/list"))),
+        ("server", _dump(_message(id=request_id, result=listed))),
+    ],
+    IDS,
+    LISTS,
+)
+EVENTS = st.lists(
+    st.one_of(EVENT.map(lambda event: [event]), EVENT.map(lambda event: [event]), LISTING), max_size=20
+).map(lambda groups: [event for group in groups for event in group])
 MODES = st.sampled_from(["auto", "serialize", "union"])
+PIN = described({"name": "read", "description": "old"}).digest
+TERMS = st.sampled_from(
+    [
+        ANY_TOOL,
+        Terms(window_limit=1.0),
+        Terms(on_denial="error", names=lambda tool: tool == "ask"),
+        Terms(unknown="allow", pin_of=lambda tool: PIN if tool == "read" else None),
+    ]
+)
 DENIAL = Denial("read", "/x", "no-grant", ("read",), "read of /x refused")
 
 
@@ -149,25 +185,26 @@ class Run:
 
 
 @settings(max_examples=300)
-@given(EVENTS, MODES, st.booleans(), st.integers(1, 9))
+@given(EVENTS, MODES, TERMS, st.booleans(), st.integers(1, 9))
 def test_any_chunking_gives_the_same_actions(
-    events: list[tuple[str, Any]], mode: str, startup: bool, size: int
+    events: list[tuple[str, Any]], mode: str, terms: Terms, startup: bool, size: int
 ) -> None:
     def cut(data: bytes) -> list[bytes]:
         return [data[at : at + size] for at in range(0, len(data), size)]
 
-    assert Run(mode, startup=startup).play(events) == Run(mode, startup=startup, cut=cut).play(events)
+    whole = Run(mode, startup=startup, terms=terms).play(events)
+    assert whole == Run(mode, startup=startup, terms=terms, cut=cut).play(events)
 
 
 @settings(max_examples=300)
-@given(EVENTS, MODES, st.booleans())
+@given(EVENTS, MODES, TERMS, st.booleans())
 def test_windows_open_once_close_once_and_are_kept_apart(
-    events: list[tuple[str, Any]], mode: str, startup: bool
+    events: list[tuple[str, Any]], mode: str, terms: Terms, startup: bool
 ) -> None:
     active: dict[str, Opened] = {}
     seen: set[str] = set()
     waiting_for_bytes: set[str] = set()
-    for action in Run(mode, startup=startup).play(events):
+    for action in Run(mode, startup=startup, terms=terms).play(events):
         if isinstance(action, Opened):
             window = action.window
             assert window.id not in seen
@@ -196,15 +233,15 @@ def _as_read(request_id: object) -> object:
 
 
 @settings(max_examples=500)
-@given(EVENTS, MODES, st.booleans())
+@given(EVENTS, MODES, TERMS, st.booleans())
 def test_no_answer_goes_on_while_the_window_is_open_of_a_call_it_may_be_taken_to_answer(
-    events: list[tuple[str, Any]], mode: str, startup: bool
+    events: list[tuple[str, Any]], mode: str, terms: Terms, startup: bool
 ) -> None:
     by_client = b"".join(what for kind, what in events if kind == "client")
     # A text that the client itself uses as an id is that, whatever number it looks like.
     texts = {text for text in ("0", "1") if json.dumps(text).encode() in by_client}
     active: dict[str, object] = {}
-    for action in Run(mode, startup=startup).play(events):
+    for action in Run(mode, startup=startup, terms=terms).play(events):
         if isinstance(action, Opened):
             active[action.window.id] = action.window.request_id
         elif isinstance(action, Closed):
@@ -225,18 +262,20 @@ def _is_task(message: dict[str, Any]) -> bool:
 
 
 @settings(max_examples=300)
-@given(EVENTS, MODES, st.booleans())
+@given(EVENTS, MODES, TERMS, st.booleans())
 def test_bytes_are_kept_and_nothing_is_said_twice(
-    events: list[tuple[str, Any]], mode: str, startup: bool
+    events: list[tuple[str, Any]], mode: str, terms: Terms, startup: bool
 ) -> None:
     quiet = [event for event in events if event[0] != "denied"]
-    run = Run(mode, startup=startup)
+    run = Run(mode, startup=startup, terms=terms)
     run.interposer._server._lookups = lambda _: ()
     actions = run.play(quiet)
     from_client = b"".join(what for kind, what in quiet if kind == "client").split(b"\n")
     from_server = b"".join(what for kind, what in quiet if kind == "server").split(b"\n")
     for action in actions:
-        if isinstance(action, Forward):
+        if isinstance(action, Forward) and b'"mcpwrap:list:' in action.data:
+            assert json.loads(action.data)["method"] == "tools/list"
+        elif isinstance(action, Forward):
             from_client.remove(action.data.removesuffix(b"\n"))
         elif isinstance(action, Noise):
             from_server.remove(action.data.removesuffix(b"\n"))
@@ -246,6 +285,43 @@ def test_bytes_are_kept_and_nothing_is_said_twice(
                 from_server.remove(text)
             else:
                 assert _is_ours(text), text
+
+
+@settings(max_examples=500)
+@given(EVENTS, MODES, TERMS, st.booleans())
+def test_a_tool_is_shown_and_called_as_one_thing_only_and_the_ids_of_mcpwrap_are_seen_by_nobody(
+    events: list[tuple[str, Any]], mode: str, terms: Terms, startup: bool
+) -> None:
+    shown: dict[str, str] = {}
+    known: set[str] = set()
+    held: set[str] = set()
+    for action in Run(mode, startup=startup, terms=terms).play(events):
+        if isinstance(action, Listed):
+            known.update(action.tools)
+            held.update(action.held)
+        elif isinstance(action, Opened) and action.window.method == "tools/call":
+            tool = action.window.tool
+            assert tool not in held
+            assert tool in known or (terms.unknown == "allow" or terms.names(tool))
+            assert tool in known or terms.pin_of(tool) is None
+        elif isinstance(action, Reply):
+            read = json.loads(action.data.decode(errors="replace"))
+            for message in read if isinstance(read, list) else [read]:
+                _look_at(message, shown, terms)
+
+
+def _look_at(message: object, shown: dict[str, str], terms: Terms) -> None:
+    """Note what tools an answer shows, and that it is what was shown before."""
+    if not isinstance(message, dict) or not isinstance(result := message.get("result"), dict):
+        return
+    assert not str(message.get("id")).startswith("mcpwrap:")
+    for entry in result.get("tools", ()):
+        if entry["description"].startswith("held by mcpwrap"):
+            assert entry.keys() == {"name", "description", "inputSchema"}
+        else:
+            digest = described(entry).digest
+            assert shown.setdefault(entry["name"], digest) == digest
+            assert terms.pin_of(entry["name"]) in (None, digest)
 
 
 def _is_ours(text: bytes) -> bool:
