@@ -38,7 +38,7 @@ class Held(NamedTuple):
     def why(self) -> str:
         """What is told of it; all of it is mcpwrap's own text."""
         if self.pinned:
-            return f"its description is not the pinned one: pinned is {self.was}, listed is {self.now}"
+            return f"what the server lists is not what is pinned: pinned is {self.was}, listed is {self.now}"
         what = " and ".join(self.fields)
         return f"its {what} changed since it was first listed: {self.was} then, {self.now} later"
 

@@ -235,3 +235,30 @@ def test_a_resource_is_read_under_its_own_table_and_no_other() -> None:
         assert failed(server.call("read", path=str(mine)))
         assert text(server.call("read", path=str(other))) == "SECRET\n"
     assert [record["area"] for record in server.audit("opened")] == ["resources"] * 2 + ["tools"] * 2
+
+
+def test_the_official_sdk_bears_all_of_it() -> None:
+    server = Run("second", "sdk", READS)
+    server.session.close()
+    asked = {
+        "command": server.command,
+        "env": dict(server.place.env),
+        "cwd": str(server.data),
+        "path": str(server.data / "a.txt"),
+    }
+    script = str(Path(__file__).with_name("sdk_lists.py"))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    first, second = told["said"]
+    assert first == ["mine\n"]
+    assert "changed since it was first listed" in second[0]
+    assert EVIL not in done.stdout
+    assert told["listed"][-1]["read"] == HELD["description"]
+    assert told["listed"][-1]["touch"] == "Changes what there is"

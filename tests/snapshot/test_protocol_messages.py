@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mcpwrap.protocol.actions import Note, Reply
+from mcpwrap.protocol.actions import Note, Refused, Reply
+from mcpwrap.protocol.terms import Objection, Terms
+from mcpwrap.protocol.window import Call
 from tests.unit.protocol.playbook import (
+    ANY_TOOL,
     Client,
     Denied,
     Playbook,
@@ -34,6 +37,53 @@ def modern(request_id: int, tool: str) -> dict[str, object]:
     return message
 
 
+def judged(call: Call) -> Objection | None:
+    if "sql" not in call.arguments:
+        return None
+    return Objection("tools.query.args.sql", 'the argument "sql" must be one of: "select 1"')
+
+
+PIN = "sha256:" + "0" * 64
+STRICT = Terms(permit=judged, pin_of=lambda tool: PIN if tool == "pinned" else None)
+LISTS: dict[str, list[Client | Server | Denied | Wait]] = {
+    "arguments that fail a condition": [Client(call(1, "query", sql="drop"))],
+    "a tool that changes": [
+        Client(request(1, "tools/list")),
+        Server(result(1, tools=[{"name": "read", "description": "old"}])),
+        Client(request(2, "tools/list")),
+        Server(result(2, tools=[{"name": "read", "description": "new", "title": "t"}])),
+        Client(call(3)),
+    ],
+    "a tool that is not what is pinned": [
+        Client(request(1, "tools/list")),
+        Server(result(1, tools=[{"name": "pinned"}])),
+        Client(modern(2, "pinned")),
+    ],
+    "a tool nobody listed": [
+        Client(request(1, "tools/list")),
+        Server(result(1, tools=[])),
+        Client(call(2)),
+        Client(call(3, "pinned")),
+    ],
+    "a list that does not come": [Client(call(1)), Wait(2)],
+    "a list that is not certain": [
+        Client(request(1, "tools/list")),
+        Server(result(1, tools=[{"name": "read", "Name": "write"}])),
+    ],
+    "an id of mcpwrap's own": [Client(request("mcpwrap:list:1", "ping"))],
+}
+WITHHELD: dict[str, list[Client | Server | Denied | Wait]] = {
+    "an answer in the place of which the refusal is told": [
+        Client(call(1)),
+        Denied(("w1",), denial()),
+        Server(answer(1)),
+    ],
+    "a resource in the place of which the refusal is told": [
+        Client(request(1, "resources/read", uri="file:///a")),
+        Denied(("w1",), denial()),
+        Server(result(1, contents=[])),
+    ],
+}
 SCENES: dict[str, list[Client | Server | Denied | Wait]] = {
     "a tool result with a denial": [Client(call(1)), Denied(("w1",), denial()), Server(answer(1))],
     "a denial seen three times, and another": [
@@ -77,14 +127,17 @@ SCENES: dict[str, list[Client | Server | Denied | Wait]] = {
 
 def test_the_texts_of_mcpwrap_are_as_reviewed() -> None:
     parts: list[str] = []
-    for name, events in SCENES.items():
+    books = [(SCENES, ANY_TOOL), (LISTS, STRICT), (WITHHELD, ANY_TOOL._replace(on_denial="error"))]
+    for (name, events), terms in ((scene, terms) for scenes, terms in books for scene in scenes.items()):
         parts.append(f"# {name}")
-        play = Playbook()
+        play = Playbook(terms=terms)
         for event in events:
             play >> event
             for action in play.take():
                 if isinstance(action, Reply):
                     parts.append(f"client < {action.data.decode()}".rstrip("\n"))
+                elif isinstance(action, Refused):
+                    parts.append(f"refused  {action.tool} {action.request_id} {tuple(action.objection)}")
                 elif isinstance(action, Note):
                     loud = ", loud" if action.loud else ""
                     parts.append(f"note     {action.kind}{loud}: {action.text} {dict(action.fields)}")

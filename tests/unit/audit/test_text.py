@@ -179,3 +179,40 @@ def test_damaged_records_are_counted_and_the_others_told() -> None:
     lines = render([RUN, OPENED, *bad], "/file")
     assert lines[0].startswith("pypi/x")
     assert lines[-1].startswith(f"{len(bad)} damaged records")
+
+
+def test_calls_that_were_not_started_and_tools_that_changed_are_part_of_the_story() -> None:
+    end = {"window": "w1", "tool": "read", "how": "answered", "ms": 1}
+    held = {
+        "tool": "read",
+        "was": "sha256:aa",
+        "now": "sha256:bb",
+        "pinned": False,
+        "changed": ["description"],
+    }
+    lines = render(
+        [
+            RUN,
+            at("manifest", tools={"read": "sha256:aa", "write": "sha256:cc"}),
+            OPENED,
+            at("withdrawn", window="w1", tool="read"),
+            at("closed", **end),
+            at("manifest", tools={}, held=[held, held | {"tool": "write", "pinned": True, "changed": []}]),
+            at("refused", tool="read\x1b[31m", request=2, rule="changed-tool", why="its description changed"),
+        ],
+        "/a",
+    )
+    assert lines[-12:] == [
+        "18:17:57.707  read  1 ms, answered",
+        "  its grant was withdrawn at 18:17:57.707: it has had its time (window_limit)",
+        "  may read /w/a  (tools.read.fs_read[0])",
+        "",
+        "18:17:57.707  read�[31m  not started",
+        "  REFUSED   its description changed  (changed-tool)",
+        "",
+        'tools as listed; `pin = "sha256:…"` in the table of a tool keeps it to what it is now',
+        "  read  sha256:aa",
+        "  write  sha256:cc",
+        "  HELD      read changed (description): sha256:aa, then sha256:bb",
+        "  HELD      write is not what is pinned: sha256:aa, then sha256:bb",
+    ]
