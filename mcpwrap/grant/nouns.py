@@ -212,7 +212,7 @@ NOUNS: tuple[Noun, ...] = (
         Grammar.CHOICE,
         (Table.POLICY,),
         "What a call's answer gets when something was refused: `annotate` appends one text block, `error` "
-        "marks the answer as an error as well.",
+        "puts them in the place of the result.",
         'on_denial = "annotate"',
         choices=("annotate", "error"),
     ),

@@ -128,6 +128,21 @@ through items (`args."paths[]"`, `args."items[].name"`: every item must meet the
 - If several headers match a tool, the conditions of the most exact one hold, and no others.
 - Patterns need the Python module `re2` (PyPI: `google-re2`), which comes with mcpwrap; nothing else does.
 
+## Tools as the server lists them
+
+Each tool is known by a digest of what the server says of it: `name`, `title`, `description`, `inputSchema`,
+`outputSchema`, `annotations`. `mcpwrap audit` prints the digests; `pin` holds a tool to one across runs.
+
+- A tool whose digest is not its pin, or not what the same run listed before (in another list, on another page, twice
+  in one), is **held** until the server is started again: it is shown as "held by mcpwrap: changed", and calls of it are
+  refused with both digests and what changed. The order of keys and of tools is no change, nor is a restart without
+  a pin.
+- A call of a tool that this run has not listed and that no header but `*` names is refused. If the client calls first,
+  mcpwrap asks for the list itself, once, and the call waits up to 2 s for it; so it does for a tool with a pin.
+- A list that can be read in two ways (a key twice, or in another case) is withheld and makes nothing known.
+- The digest is SHA-256 of UTF-8 JSON without white space: names of an object sorted by code point, arrays in their
+  order, strings escaped as in RFC 8785, numbers by value (`1.0` is `1`); a member that is absent is left out.
+
 ## Limits
 
 A file has at most {MAX_BYTES // 1024} KiB and {MAX_RULES:,} rules.
