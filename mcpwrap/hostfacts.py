@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.errors import CommandNotFound, Error
 from mcpwrap.policy.facts import Facts
-from mcpwrap.sandbox.launch import find, launch
+from mcpwrap.sandbox.launch import launch, program
 from mcpwrap.sandbox.roots import Bounds, roots_of_interpreter
 
 LINKED_ENTRIES = 512
@@ -40,7 +40,7 @@ def facts_of(
 
     def on_path(name: str) -> str | None:
         try:
-            return find(name, environ, variables.cwd)
+            return program(name, environ, variables.cwd)
         except CommandNotFound:
             return None
 

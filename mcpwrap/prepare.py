@@ -110,6 +110,8 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare:
     if options.overlap is not None:
         grant = grant._replace(overlap=cast("Overlap", options.overlap))
     values = {**made.environment, **grant.set} if made else grant.set
+    if found.path and "PATH" not in values:
+        values = {**values, "PATH": ":".join((*found.path, ours.get("PATH", os.defpath)))}
     chosen = choose(ours, parent, named=(*options.env, *grant.env), values=values)
     policy = compile_policy(grant, facts)
     own = {"HOME": f"{places.state}/home", "TMPDIR": temporary} if bare else {}

@@ -84,7 +84,7 @@ def execute(force: InForce, path: str, ground: Ground) -> Decision:
     if rules.any_writable:
         return Decision(True, rules.any_writable)
     rule = exec_rule(force, path)
-    if is_writable(ground) and not (rule and is_frozen(ground)):
+    if is_writable(ground) and not (rule and is_frozen(force, ground)):
         return force.refused(Need.EXEC, path, _WRITABLE.rule)
     return Decision(True, rule) if rule is not None else force.refused(Need.EXEC, path)
 
@@ -105,7 +105,7 @@ def interpret(force: InForce, interpreter: str, script: Decision) -> Decision:
         return NO_PATH
     if force.policy.grounds.is_loader(interpreter):
         return _LOADER
-    fixed = not is_writable(ground) or (is_frozen(ground) and exec_rule(force, interpreter))
+    fixed = not is_writable(ground) or (is_frozen(force, ground) and exec_rule(force, interpreter))
     if not (fixed or force.rules.any_writable):
         return _WRITABLE
     forbidden = force.rules.denied(interpreter) or (ground.private.id if ground.private else None)
@@ -119,12 +119,14 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
     return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
 
 
-def is_frozen(ground: Ground) -> bool:
+def is_frozen(force: InForce, ground: Ground) -> bool:
     """Whether a rule that names programs there has them made read-only: `$CACHE`, when start-up ends.
 
-    Until then the package launcher both writes and executes there, which is what start-up is for.
+    Until then the package launcher both writes and executes there, which is what start-up is for. Without mounts
+    nothing can be frozen, and what was open for writing stays so: then start-up is all there is.
     """
-    return ground.owner == "cache" and not ground.writable
+    bare = force.policy.facts.bare and not force.startup
+    return ground.owner == "cache" and not ground.writable and not bare
 
 
 def is_writable(ground: Ground) -> bool:

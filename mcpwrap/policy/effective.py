@@ -175,7 +175,7 @@ class Effective:
     def changeable(self, path: str) -> bool:
         """Whether some tool's grant, or the server's own ground, lets it turn the name `path` to another file."""
         ground = self._grounds.of(path)
-        if on.is_frozen(ground) and on.exec_rule(self._force, path):
+        if on.is_frozen(self._force, ground) and on.exec_rule(self._force, path):
             return False
         return on.is_writable(ground) and not self._rules.any_writable
 

@@ -15,7 +15,7 @@ from mcpwrap.errors import Error
 from mcpwrap.sandbox import system
 from mcpwrap.sandbox.identity import passwd_home
 from mcpwrap.sandbox.interpreters import family
-from mcpwrap.sandbox.launch import Launch, executable, head, launch
+from mcpwrap.sandbox.launch import Launch, behind_shims, executable, head, launch
 from mcpwrap.sandbox.named import named_paths
 from mcpwrap.sandbox.registry_name import environment_of, file_name, npm_name, pypi_name
 from mcpwrap.sandbox.roots import (
@@ -38,6 +38,9 @@ TRAMPOLINE = re.compile(rb"#!.*/sh\n'''exec' ")
 RUNTIMES = ("node", "python", "bun", "deno")
 """Families of interpreters that have a profile."""
 
+INTERPRETERS = ("node", "python3")
+"""What scripts and launchers look for on PATH."""
+
 TRAMPOLINE_PROGRAMS = ("dirname", "realpath")
 """What uv's form of it runs."""
 
@@ -53,6 +56,7 @@ class Installation(NamedTuple):
     `system`    readable parts of the system.
     `named`     existing paths of any kind in the command's arguments and in `values`: found, not judged.
     `name`      `npm/...`, `pypi/...`, `jsr/...` or `file/...`.
+    `path`      directories to be put first on the server's PATH: programs behind shims, which do not run inside.
     `package`   what a package launcher fetches and runs, None for any other command.
     """
 
@@ -64,6 +68,7 @@ class Installation(NamedTuple):
     system: tuple[str, ...]
     named: tuple[str, ...]
     name: str
+    path: tuple[str, ...] = ()
     package: Package | None = None
 
 
@@ -103,6 +108,7 @@ def installation(
         system=readable,
         named=named_paths([*start.arguments, *values], cwd),
         name=start.package.name if start.package is not None else _name(start, python, user),
+        path=behind_shims([os.path.basename(command[0]), *INTERPRETERS], environ, cwd),
         package=start.package,
     )
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.errors import CannotConfine, CommandNotFound
 from mcpwrap.packages.launcher import package
+from mcpwrap.packages.shims import unshimmed
 from mcpwrap.sandbox.interpreters import interpreter, script_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mcpwrap.packages.launcher import Package
 
@@ -58,7 +59,7 @@ def launch(command: Sequence[str], environ: Mapping[str, str], cwd: str) -> Laun
         raise CommandNotFound("no command after `--`", "mcpwrap [OPTIONS] -- COMMAND [ARGUMENT...]")
     _refuse_unheld(command)
     asked = package(command)
-    path = _unshimmed(find(command[0], environ, cwd), environ, cwd)
+    path = program(command[0], environ, cwd)
     files = _follow(path, environ, cwd)
     words = command[1:]
     if asked is not None:
@@ -142,11 +143,26 @@ def _follow(path: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
             raise CommandNotFound(f"the `#!` line of {files[-1]!r} names no absolute path")
         files.append(find(named, environ, cwd))
         if os.path.basename(named) == "env":
-            program = _program_of_env(words)
-            if not program:
+            wanted = _program_of_env(words)
+            if not wanted:
                 raise CommandNotFound(f"the `#!` line of {files[-2]!r} gives `env` no program")
-            files.append(_unshimmed(find(program, environ, cwd), environ, cwd))
+            files.append(_interpreter(wanted, files[-2], environ, cwd))
     raise CommandNotFound(f"{path!r}: its interpreters are scripts, more than {SCRIPT_DEPTH} deep")
+
+
+def _interpreter(name: str, script: str, environ: Mapping[str, str], cwd: str) -> str:
+    """Return the program that `env` finds for a script's `#!` line. Raises CommandNotFound."""
+    try:
+        return program(name, environ, cwd)
+    except CommandNotFound as missing:
+        beside = os.path.join(os.path.dirname(script), name)
+        if not executable(beside):
+            raise
+        # nvm, fnm: the directory is on the PATH of a shell, and of no client started from a desktop.
+        path = f"{os.path.dirname(beside)}:{environ.get('PATH', os.defpath)}"
+        raise CommandNotFound(
+            missing.what, f'it is beside the command; in the client\'s config: "env": {{"PATH": "{path}"}}'
+        ) from None
 
 
 def _program_of_env(words: str) -> str:
@@ -158,32 +174,31 @@ def _program_of_env(words: str) -> str:
     return ""
 
 
-def _unshimmed(path: str, environ: Mapping[str, str], cwd: str) -> str:
-    """Return the program a pyenv shim stands for, as pyenv chooses it; any other path as it is.
+def program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """Return the absolute path of a program as `find` does, shims of version managers followed.
 
-    A shim is a shell script that runs a dozen programs to find this out, outside of any package.
+    Raises CommandNotFound.
     """
-    directory, name = os.path.split(path)
-    base = os.path.dirname(directory)
-    if os.path.basename(directory) != "shims" or not os.path.isdir(os.path.join(base, "versions")):
-        return path
-    for version in _pyenv_versions(base, environ, cwd):
-        real = os.path.join(base, "versions", version, "bin", name)
-        if executable(real):
-            return real
-    elsewhere = ":".join(entry for entry in environ.get("PATH", "").split(":") if entry != directory)
-    return find(name, {**environ, "PATH": elsewhere}, cwd)
+    path = find(name, environ, cwd)
+    real = unshimmed(path, environ, cwd)
+    if real:
+        return real
+    shims = os.path.dirname(path)
+    elsewhere = ":".join(entry for entry in environ.get("PATH", "").split(":") if entry != shims)
+    return program(os.path.basename(name), {**environ, "PATH": elsewhere}, cwd)
 
 
-def _pyenv_versions(base: str, environ: Mapping[str, str], cwd: str) -> list[str]:
-    if environ.get("PYENV_VERSION"):
-        words = environ["PYENV_VERSION"].split(":")
-    else:
-        files = [os.path.join(base, "version")]
-        directory = cwd
-        while directory != "/":
-            files.insert(-1, os.path.join(directory, ".python-version"))
-            directory = os.path.dirname(directory)
-        # As many bytes as a line of versions has; the nearest file wins even if it says nothing.
-        words = next((os.fsdecode(head(file)).split() for file in files if os.path.isfile(file)), [])
-    return [word for word in words if "/" not in word and not word.startswith(".")]
+def behind_shims(names: Iterable[str], environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
+    """Return the directories of those of `names` that PATH has as shims only: the server's PATH needs them first,
+    because a shim does not run inside.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        try:
+            path = program(name, environ, cwd)
+            shim = find(name, environ, cwd)
+        except CommandNotFound:
+            continue
+        if path != shim:
+            found[os.path.dirname(path)] = None
+    return tuple(found)

@@ -77,6 +77,14 @@ def test_a_rule_for_the_cache_lets_what_a_launcher_put_there_run_in_every_phase(
     assert not idle(policy).decide(WRITE, f"{CACHE}/npm/bin/x").allowed
 
 
+def test_what_cannot_be_frozen_runs_while_the_server_starts_and_never_in_a_call(machine: Machine) -> None:
+    policy = machine.policy('[server]\nexec = ["$CACHE/**"]', bare=True)
+    assert idle(policy, startup=True).decide(EXEC, f"{CACHE}/npm/bin/x").allowed
+    for effective in (idle(policy), machine.call(policy)):
+        assert effective.decide(EXEC, f"{CACHE}/npm/bin/x").rule == "writable"
+        assert effective.changeable(f"{CACHE}/bin/link")
+
+
 def test_a_script_in_the_cache_has_no_interpreter_there_without_a_rule_for_it(machine: Machine) -> None:
     policy = machine.policy('[server]\nexec = ["$CACHE/bin/*"]')
     assert idle(policy).decide(EXEC, f"{CACHE}/bin/x").allowed
