@@ -81,12 +81,16 @@ def _last_refused(found: list[dict[str, object]]) -> list[dict[str, object]]:
     refused = [
         record
         for record in found
-        if record.get("kind") == "closed" and record.get("denials") and is_whole(record)
+        if (record.get("kind") == "refused" or (record.get("kind") == "closed" and record.get("denials")))
+        and is_whole(record)
     ]
     if not refused:
         return []
-    window = refused[-1]["window"]
+    last = refused[-1]
     kept = ("run", "protections", "exit")
+    if last["kind"] == "refused":  # It was not started, and has no window.
+        return [record for record in found if record.get("kind") in kept or record is last]
+    window = last["window"]
 
     def belongs(record: dict[str, object]) -> bool:
         windows = record.get("windows")

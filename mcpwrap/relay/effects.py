@@ -81,6 +81,7 @@ class Effects:
                     self._close(action, now)
                 case Withdrawn():
                     self._calls.withdraw_window(action.window)
+                    self._flush()
                     self._output.say(
                         f"{action.window.tool[:NAME_SHOWN]!a} has had its time (window_limit): its grant is withdrawn"
                     )

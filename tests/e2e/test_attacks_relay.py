@@ -66,6 +66,7 @@ within = ["{W}/data"]
 fs_read = ["$arg:path"]
 [tools.many]
 fs_read = ["$arg:paths[]"]
+[tools."flood|later"]
 """
 
 

@@ -70,6 +70,16 @@ def test_last_is_the_last_call_that_was_refused_something(
     assert "second" not in text
 
 
+def test_last_may_be_a_call_that_was_never_started(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(root, "a", "20200101T000000.000Z")
+    with (root / "a" / "20200101T000000.000Z-1.jsonl").open("ab") as file:
+        file.write(encode(AT, {"kind": "refused", "tool": "third", "request": 3, "rule": "pin", "why": "w"}))
+    assert main(["audit", "--last"]) == 0
+    text = capsys.readouterr().out
+    assert "third  not started" in text
+    assert "first" not in text
+
+
 def test_a_run_without_a_refusal_is_no_failure(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "a").mkdir(parents=True)
     record = encode(AT, {"kind": "run", "name": "a", "command": ["c"], "grant": ""})
