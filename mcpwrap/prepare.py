@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcpwrap.packages.launched import Launched
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.facts import Facts
+    from mcpwrap.sandbox.replica import Replica
 
 _OF_EVERY_PROGRAM = ("LC_", "XDG_")
 """Beginnings of the names of variables that are meant for every program: XDG_CONFIG_HOME holds those of all."""
@@ -45,6 +46,7 @@ class Prepared(NamedTuple):
     such as `pypi/mcp-server-git`. `grant_file`: the file that was read, "" if there is none;
     `grant_path`: where it is, or would be looked for. `environment`: the server's; `withheld`: names
     of ours that it is not given. `keeps`: the TOML of what holds only while there is no grant file.
+    `replicas`: copies of its installation that it may write.
     `apart`: as in `sandbox.plan.Options`. `warnings`: lines for stderr.
     """
 
@@ -60,6 +62,7 @@ class Prepared(NamedTuple):
     environment: Mapping[str, str]
     withheld: tuple[str, ...]
     keeps: str
+    replicas: tuple[Replica, ...]
     apart: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -112,6 +115,15 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare:
     values = {**made.environment, **grant.set} if made else grant.set
     if found.path and "PATH" not in values:
         values = {**values, "PATH": ":".join((*found.path, ours.get("PATH", os.defpath)))}
+    replicas: tuple[Replica, ...] = ()
+    if grant.install_write:
+        from mcpwrap.sandbox.replica import survey  # here only: few grants have it
+
+        replicas = survey(found, places.state)
+        facts = facts._replace(
+            copied=tuple(each.root for each in replicas),
+            fixed=tuple(path for each in replicas for path in each.native),
+        )
     chosen = choose(ours, parent, named=(*options.env, *grant.env), values=values)
     policy = compile_policy(grant, facts)
     own = {"HOME": f"{places.state}/home", "TMPDIR": temporary} if bare else {}
@@ -128,6 +140,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare:
         environment=chosen.passed | {name: own[name] for name in own if name not in grant.set},
         withheld=chosen.withheld,
         keeps="" if grant_file else _kept(grant, found),
+        replicas=replicas,
         apart=made.apart if made else (),
         warnings=(
             *warnings,

@@ -22,6 +22,7 @@ from mcpwrap.sandbox.plan import Options as PlanOptions
 if TYPE_CHECKING:
     from mcpwrap.errors import Lacking
     from mcpwrap.options import Options
+    from mcpwrap.prepare import Prepared
     from mcpwrap.sandbox.plan import Tier
 
 READ_BYTES = 65_536
@@ -56,6 +57,12 @@ class _Attempt:
         self.why = why
         self.lacking: Lacking | None = None
         self.prepared = prepared = prepare(options, bare=tier == "C")
+        if tier == "C":
+            _require_no_namespaces(prepared, why)
+        if prepared.replicas:
+            from mcpwrap.sandbox.replica import copy
+
+            copy(prepared.replicas)  # what holds them in use is open until this process ends
         make = plan
         if tier == "C":
             from mcpwrap.sandbox.hostplan import host_plan  # only needed without namespaces
@@ -69,6 +76,7 @@ class _Attempt:
             apart=prepared.apart,
             egress=prepared.policy.egress,
             nested=prepared.grant.nested_sandbox and tier == "B",
+            replicas=prepared.replicas,
         )
         planned = make(prepared.policy.floor, prepared.facts, wanted)
         self.child = stem.start(
@@ -97,6 +105,18 @@ class _Attempt:
             if fd >= 0:
                 os.close(fd)
         os.waitpid(self.child.pid, 0)
+
+
+def _require_no_namespaces(prepared: Prepared, why: str) -> None:
+    """Raise CannotConfine for a grant that needs what tier C lacks: without it the server would not work."""
+    grant = prepared.grant
+    nouns = (("nested_sandbox", grant.nested_sandbox), ("install_write", bool(grant.install_write)))
+    for noun, said in nouns:
+        if said:
+            raise CannotConfine(
+                f"the grant says {noun}, which needs namespaces (tier B): {why}",
+                f"take the line {noun} out of {prepared.grant_file}; `mcpwrap doctor` says what tier B needs here",
+            )
 
 
 def _weaker(options: Options, lacking: Lacking, page: int, activity: memoryview) -> tuple[_Attempt, bytes]:

@@ -123,6 +123,11 @@ def _plan(prepared: Prepared) -> list[str]:
     made = plan(
         prepared.policy.floor,
         prepared.facts,
-        Options(prepared.installation.program, apart=prepared.apart, egress=prepared.policy.egress),
+        Options(
+            prepared.installation.program,
+            apart=prepared.apart,
+            egress=prepared.policy.egress,
+            replicas=prepared.replicas,
+        ),
     )
     return [printable(line, 4096) for line in describe(made)]

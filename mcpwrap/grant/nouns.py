@@ -99,7 +99,8 @@ NOUNS: tuple[Noun, ...] = (
         "install_write",
         Grammar.CHOICE,
         (Table.SERVER,),
-        "With `copy`, the server sees a copy of its own installation that it may write, for one run.",
+        "With `copy`, the server sees a copy of its own installation that it may write, kept until the original "
+        "changes. Native files in it stay the original. What one call writes there, later ones may run.",
         'install_write = "copy"',
         choices=("copy",),
     ),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcpwrap.policy.inforce import InForce
 
 NO_PATH: Final = Decision(False, "no-path")
-OWN: Final = frozenset(("home", "temporary", "state", "cache", "device"))
+OWN: Final = frozenset(("home", "temporary", "state", "cache", "copy", "device"))
 
 _READS: Final = {name: Decision(True, name, routine=True) for name in OWN}
 _WRITES: Final = {name: Decision(True, name, routine=name == "device") for name in OWN}
@@ -130,4 +130,4 @@ def is_frozen(force: InForce, ground: Ground) -> bool:
 
 
 def is_writable(ground: Ground) -> bool:
-    return ground.writable or ground.owner in ("home", "temporary", "state", "cache")
+    return ground.writable or ground.owner in ("home", "temporary", "state", "cache", "copy")

@@ -152,7 +152,14 @@ def _note(policy: Policy, rule: PathRule) -> str:
 def _always(policy: Policy) -> tuple[Row, ...]:
     facts = policy.facts
     rows = [Row("read", path, "system") for path in facts.system]
-    rows += [Row("read", path, "installation", "never written") for path in facts.installation]
+    rows += [
+        Row(
+            "write", path, "copy", "a copy, kept between runs: what one call writes there, later ones may run"
+        )
+        if path in facts.copied
+        else Row("read", path, "installation", "never written")
+        for path in facts.installation
+    ]
     rows += [Row("run", path, "command") for path in facts.programs]
     private = "a private one, not yours: dotfiles only"
     rows += [Row("write", home, "home", private) for home in dict.fromkeys(facts.own_homes)]

@@ -31,6 +31,8 @@ class Facts(NamedTuple):
     - `system`: readable system directories and files; `installation`: roots of the command's own
       installation; `programs`: executable files of the command itself; `loaders`: dynamic loaders,
       never executable as programs.
+    - `copied`: roots of the installation shown as a writable copy; `fixed`: what in them is the original all the
+      same, and never written.
     - `find`: bare name → path on PATH, None if there is none; `real`: realpath; `identity`:
       (st_dev, st_ino), None if missing; `linked`: those of files below a directory that have a second name
       somewhere; `kind`: what is there (links followed).
@@ -66,6 +68,8 @@ class Facts(NamedTuple):
     path: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
     bare: bool = False
+    copied: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
     def is_dotfile(self, path: str) -> bool:
         """Whether `path` is, or lies below, a dotfile of a home directory: what programs keep for themselves."""

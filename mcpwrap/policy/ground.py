@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwrap.policy.floor import Floor
     from mcpwrap.policy.places import Match, Places
 
-Owner = Literal["home", "temporary", "state", "cache", "device", "host", "view", "none"]
+Owner = Literal["home", "temporary", "state", "cache", "copy", "device", "host", "view", "none"]
 
 DEVICES: Final = frozenset(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 
@@ -30,7 +30,7 @@ REMEMBERED: Final = 8_192
 
 
 class Ground(NamedTuple):
-    """`owner`: `host` is ground that mounts show from the host; `home`, `temporary`, `state`, `cache`
+    """`owner`: `host` is ground that mounts show from the host; `home`, `temporary`, `state`, `cache`, `copy`
     are the server's own; `view` a directory that only holds the names of what is granted.
 
     `system`, `installation`: readable in every phase. `writable`: some table may write here.
@@ -85,6 +85,8 @@ class Grounds:
             ("temporary", facts.temporary),
             ("state", (facts.state, facts.real(facts.state))),
             ("cache", (facts.cache, facts.real(facts.cache))),
+            ("copy", facts.copied),
+            ("host", (*facts.fixed, *(path for path in self._programs if facts.copied))),
         )
         for owner, roots in owned:
             self._owners |= dict.fromkeys((root for root in roots if root), owner)
@@ -121,8 +123,9 @@ class Grounds:
             owner = "device"
         elif owner == "none" and path in self._above:
             owner = "view"
-        # $STATE and $CACHE lie in mcpwrap's own directories, which are private but for these two.
-        kept = owner in ("state", "cache") or (self._bare and owner in ("home", "temporary"))
+        # $STATE and $CACHE lie in mcpwrap's own directories, which are private but for these two. A copy of the
+        # installation is nobody's but the server's.
+        kept = owner in ("state", "cache", "copy") or (self._bare and owner in ("home", "temporary"))
         folded = here.folded[len(above.folded) + 1 :]
         private = None if kept else self._private.file(path, folded) or here.private
         protected = None if kept else here.protected or self._protected.file(path, folded)

@@ -20,6 +20,7 @@ from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc,
 if TYPE_CHECKING:
     from mcpwrap.policy.compile import Floor
     from mcpwrap.policy.facts import Facts
+    from mcpwrap.sandbox.replica import Replica
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """No terminal: the server has no controlling one, and pseudo terminals are a surface no server of the survey needs."""
@@ -63,7 +64,7 @@ class Options(NamedTuple):
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
     `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
     `users` is what the server finds in /etc/passwd; empty: the host's. `egress`: names are answered
-    inside. `nested`: the server may make user namespaces.
+    inside. `nested`: the server may make user namespaces. `replicas`: copies of its installation.
     """
 
     program: str
@@ -72,6 +73,7 @@ class Options(NamedTuple):
     apart: tuple[str, ...] = ()
     egress: bool = False
     nested: bool = False
+    replicas: tuple[Replica, ...] = ()
     look: Callable[[str], Entry] = look
 
 
@@ -110,9 +112,9 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     cache = facts.real(facts.cache)
     cached = any(inside(path, cache) or inside(cache, path) for path in floor.executables)
 
-    def own(path: str, source: str = "", *, executable: bool = executable) -> str:
+    def own(path: str, source: str = "", *, executable: bool = executable, directory: bool = True) -> str:
         where = draft.place(path)
-        draft.add(Bind(where, source or where, writable=True, executable=executable))
+        draft.add(Bind(where, source or where, writable=True, executable=executable, directory=directory))
         access[Access(where, "write")] = None
         return where
 
@@ -154,8 +156,14 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     for path in floor.reads:
         reach(path, "read")
     # Readable and never writable, also inside a granted tree that is.
+    copied = {each.root for each in options.replicas}
+    for each in options.replicas:
+        own(each.root, each.source, directory=each.directory)
+        for path in each.native:
+            reach(path, "read", firm=True)
     for path in (*facts.installation, *facts.programs):
-        reach(path, "read", firm=True)
+        if path not in copied:
+            reach(path, "read", firm=True)
     for path in (*facts.programs, *floor.executables, *facts.loaders):
         if not (cached and inside(path, cache)):
             reach(path, "execute")

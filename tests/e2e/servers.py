@@ -51,6 +51,9 @@ SERVERS = {
     ),
     # A client, not a server: `claude mcp list` starts what its configuration names.
     "claude-code": Server("npm", ("@anthropic-ai/claude-code@2.1.197",), "claude"),
+    "playwright": Server("npm", ("@playwright/mcp@0.0.83",), "playwright-mcp"),
+    # Opens file: URLs, which later releases do not.
+    "playwright-2025": Server("npm", ("@playwright/mcp@0.0.38",), "mcp-server-playwright"),
     "time": Server("pip", ("mcp-server-time==2026.10.19",), "mcp-server-time"),
 }
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.client import failed, text
+from tests.e2e.client import SessionEnded, failed, text
+from tests.e2e.corpus import mcpwrap
 from tests.e2e.test_layers import WITHOUT
 from tests.e2e.victim import SECRET, Victim
 
@@ -18,6 +19,15 @@ pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 NO_CAPABILITIES = "0" * 16
 SETUP = f"echo {SECRET} > data/closed; chmod 600 data/closed"
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER = 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000
+
+NO_NAMESPACES = """
+import os, sys
+from mcpwrap.kernel import bpf, numbers, process, seccomp
+process.set_no_new_privs()
+refused = {numbers.NR["unshare"]: seccomp.RET_ERRNO | 1}
+seccomp.load(bpf.assemble(numbers.AUDIT_ARCH, refused, seccomp.RET_ALLOW), listener=False)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +176,10 @@ def test_with_that_rule_taken_out_it_executes() -> None:
 def test_namespaces_are_counted(victim: Victim, bare: Victim) -> None:
     assert act(bare, "many", 200) == 200
     assert act(victim, "many", 200) < 100
+
+
+@pytest.mark.parametrize(("grant", "noun"), [("nested", "nested_sandbox"), ("copied", "install_write")])
+def test_without_namespaces_it_is_refused_and_not_left_out(grant: str, noun: str) -> None:
+    launcher = [sys.executable, "-I", "-c", NO_NAMESPACES, *mcpwrap()]
+    with pytest.raises(SessionEnded, match=f"the grant says {noun}, which needs namespaces"):
+        Victim(f"nested-C-{grant}", setup=SETUP, grant=grant, launcher=launcher)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpwrap.sandbox.plan import describe
+from mcpwrap.sandbox.replica import Replica
 from tests.unit.sandbox.machine import HOME, USUAL, Machine
 
 EXPECTED = """\
@@ -96,3 +97,24 @@ def test_the_plan_of_an_ordinary_server() -> None:
         cwd=HOME + "/work",
     )
     assert "\n".join(describe(made)) + "\n" == EXPECTED
+
+
+COPIED = """\
+bind      /opt/server (rw,noexec) from /home/u/.local/share/mcpwrap/~copies/s/0d/0
+pin       /opt/server/lib
+pin       /opt/server/lib/native
+bind      /opt/server/lib/native/a.so (ro)
+"""
+
+
+def test_a_copied_installation_is_written_around_its_native_files() -> None:
+    """The native file is the original; what it lies in cannot be moved away from under it."""
+    native = "/opt/server/lib/native/a.so"
+    source = "/home/u/.local/share/mcpwrap/~copies/s/0d/0"
+    made = Machine({**USUAL, native: "f", "/opt/server": "d"}).plan(
+        installation=("/opt/server",), replicas=(Replica("/opt/server", source, (native,), True),)
+    )
+    lines = describe(made)
+    assert "".join(f"{line}\n" for line in lines if line.split()[1].startswith("/opt")) == COPIED
+    assert "landlock  write   /opt/server" in lines
+    assert f"landlock  read    {native}" in lines

@@ -277,3 +277,19 @@ def nested(arguments):
     """Do an act of nested.py, in a process of its own."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nested.py")
     return _executed([sys.executable, "-I", "-S", "-B", script, *arguments])
+
+
+def load(path):
+    """Map a native library as code."""
+    import ctypes
+
+    try:
+        return f"loaded {ctypes.CDLL(path)}"
+    except OSError as refused:
+        raise OSError(13, str(refused)) from refused
+
+
+def load_copy(path, place):
+    shutil.copy(path, place)
+    os.chmod(place, 0o755)
+    return load(place)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mcpwrap.policy.compile import Facts, Floor
 from mcpwrap.sandbox.entries import Entry
 from mcpwrap.sandbox.plan import Options, Plan, plan
+from mcpwrap.sandbox.replica import Replica
 
 HOME, STATE, CACHE = "/home/u", "/home/u/.local/share/mcpwrap/s", "/home/u/.cache/mcpwrap/s"
 
@@ -44,6 +45,7 @@ class Machine:
         installation: tuple[str, ...] = (),
         cwd: str = HOME,
         apart: tuple[str, ...] = (),
+        replicas: tuple[Replica, ...] = (),
     ) -> Plan:
         """Return the plan for this floor on this machine."""
         facts = Facts(
@@ -63,7 +65,7 @@ class Machine:
             identity=lambda _: None,
         )
         floor = Floor(reads, writes, executables, files, parents, covers, links, missing, any_writable)
-        return plan(floor, facts, Options("/usr/bin/node", look=self.look, apart=apart))
+        return plan(floor, facts, Options("/usr/bin/node", look=self.look, apart=apart, replicas=replicas))
 
 
 USUAL = {
