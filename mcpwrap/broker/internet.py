@@ -48,7 +48,8 @@ def connect(session: Session, notification: int, caller: Caller, own: int, raw: 
     place = session.place
     if place.is_stub(target) and session.network is not None:
         try:
-            connect_without_waiting(socket, place.stub)
+            # Also of a socket that waits: a C library asks by TCP on one.
+            connect_at_once(socket, place.stub)
         finally:
             session.network.name_service(own)
         return True

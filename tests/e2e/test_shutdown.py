@@ -53,6 +53,16 @@ def left(tree: set[Process], seconds: float) -> set[Process]:
         time.sleep(0.02)
 
 
+def parents(victim: Victim) -> list[int]:
+    """Return the processes from the relay down to the parent of the server's tree."""
+    found = {pid: _stat(pid) for pid, _ in descendants(victim.session.process.pid)}
+    chain = [victim.session.process.pid]
+    for _ in range(2):
+        below = [pid for pid, status in found.items() if status and status[0] == chain[-1]]
+        chain.append(min(below, key=lambda pid: int(found[pid][1] if found[pid] else 0)))  # type: ignore[index]
+    return chain
+
+
 def end(victim: Victim, how: str) -> None:
     if how == "EOF":
         victim.session.close_stdin()
@@ -60,14 +70,15 @@ def end(victim: Victim, how: str) -> None:
         os.kill(victim.session.process.pid, getattr(signal, f"SIG{how}"))
 
 
+@pytest.mark.parametrize("lacking", ["", "filter"], ids=["B", "C"])
 @pytest.mark.parametrize("how", ["EOF", "INT", "TERM", "HUP", "KILL"])
 @pytest.mark.parametrize(
     ("while_calling", "stubborn"),
     [(False, False), (True, False), (True, True)],
     ids=["idle", "in a call", "a server that ignores EOF and signals"],
 )
-def test_nothing_is_left(how: str, while_calling: bool, stubborn: bool) -> None:
-    victim = Victim(f"end-{how}-{while_calling}-{stubborn}")
+def test_nothing_is_left(how: str, while_calling: bool, stubborn: bool, lacking: str) -> None:
+    victim = Victim(f"end-{how}-{while_calling}-{stubborn}", lacking=lacking)
     try:
         assert text(victim.act("nothing", "leave_daemon")) == "left"
         if stubborn:
@@ -79,6 +90,35 @@ def test_nothing_is_left(how: str, while_calling: bool, stubborn: bool) -> None:
         assert len(tree) >= 5, "relay, stem, init, server, daemon"
         end(victim, how)
         victim.session.wait(GONE_SECONDS)
+        assert left(tree, GONE_SECONDS) == set()
+    finally:
+        victim.close()
+
+
+KILLED = {
+    "relay": ((0,), ()),
+    "stem": ((1,), ()),
+    "keeper": ((2,), ()),
+    "relay and stem": ((0, 1), ()),
+    "relay and keeper": ((0, 2), ()),
+    "relay, the stem is stopped": ((0,), (1,)),
+    "relay, the keeper is stopped": ((0,), (2,)),
+}
+
+
+@pytest.mark.parametrize("whom", KILLED)
+def test_whoever_is_killed_at_tier_c_nothing_is_left(whom: str) -> None:
+    victim = Victim(f"killed-{whom.replace(' ', '-')}", lacking="filter")
+    killed, stopped = KILLED[whom]
+    try:
+        assert text(victim.act("nothing", "leave_tree", count=4)) == "left"
+        tree = descendants(victim.session.process.pid)
+        assert len(tree) == 4 + 8, "relay, stem, keeper, server, and four daemons with a child each"
+        chain = parents(victim)
+        for each in stopped:
+            os.kill(chain[each], signal.SIGSTOP)
+        for each in killed:
+            os.kill(chain[each], signal.SIGKILL)
         assert left(tree, GONE_SECONDS) == set()
     finally:
         victim.close()

@@ -4,7 +4,8 @@ The stand-in greets every connection it is handed with `NAME|ADDRESS|PORT\\n`, a
 comes; datagrams it returns with the same greeting before them; questions it answers with one TXT record.
 
 The code under test starts with helpers (`CODE`): `window("tool", …)` opens windows of these tools and closes the
-others, `reach(port)` has the relay connect to a port of the server's.
+others, `reach(port)` has the relay connect to a port of the server's; `ask({"stranger": port, "says": hex})` has it say
+something to a port of the host's, and tells how many bytes came back.
 """
 
 from __future__ import annotations
@@ -134,16 +135,22 @@ class _Relay:
         from mcpwrap.options import Options
         from mcpwrap.policy.page import SIZE, PageWriter
         from mcpwrap.prepare import prepare
+        from mcpwrap.sandbox import hostplan, stem
         from mcpwrap.sandbox import plan as plans
-        from mcpwrap.sandbox import stem
 
-        prepared = prepare(Options(command=tuple(spec["argv"]), grant=spec["grant"]))
+        bare = spec.get("bare", False)
+        if "copies" in spec:
+            from mcpwrap.sandbox import bare as confinement
+
+            confinement._can_take_descriptors = lambda: spec["copies"]
+        prepared = prepare(Options(command=tuple(spec["argv"]), grant=spec["grant"]), bare=bare)
         policy = prepared.policy
         page = os.memfd_create("page")
         os.truncate(page, SIZE)
         activity = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[:8]
         options = plans.Options(prepared.installation.program, egress=policy.egress)
-        plan = plans.plan(policy.floor, prepared.facts, options)
+        make = hostplan.host_plan if bare else plans.plan
+        plan = make(policy.floor, prepared.facts, options)
         command = (prepared.installation.program, *prepared.command[1:])
         self.child = stem.start(plan, policy, page, activity, command, prepared.environment)
         self.page = PageWriter(memoryview(mmap.mmap(page, SIZE)))
@@ -213,6 +220,8 @@ class _Relay:
             if "windows" in asked:
                 self.publish(asked["windows"])
                 self.say("done")
+            elif "stranger" in asked:
+                self.say(_received(asked["stranger"], bytes.fromhex(asked["says"])))
             elif "reach" in asked and self.channel is not None:
                 self.channel.send(json.dumps({"kind": "reach", "id": 7, "port": asked["reach"]}).encode())
         self.told = end
@@ -270,6 +279,16 @@ class _Relay:
         self.poll.unregister(fd)
         del self.peers[fd]
         peer.close()
+
+
+def _received(port: int, data: bytes) -> int:
+    """Return how many bytes a process outside of the sandbox is answered."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as peer:
+            peer.sendall(data)
+            return len(peer.recv(MESSAGE))
+    except OSError:
+        return 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import acts_again
 import acts_attacks
+import acts_bare
 import acts_files
 import acts_kernel
 import acts_network
@@ -88,7 +89,15 @@ def find(name):
     }
     if name in own:
         return own[name]
-    for module in (acts_again, acts_attacks, acts_files, acts_kernel, acts_network, acts_processes):
+    for module in (
+        acts_again,
+        acts_attacks,
+        acts_bare,
+        acts_files,
+        acts_kernel,
+        acts_network,
+        acts_processes,
+    ):
         if hasattr(module, name):
             return getattr(module, name)
     raise ValueError(f"no act {name}")

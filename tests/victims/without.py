@@ -207,6 +207,14 @@ def life():
     stem.start = immortal
 
 
+def scopes():
+    """Landlock as of version 5, which holds neither signals nor abstract sockets."""
+    from mcpwrap.kernel import landlock as kernel
+
+    found = kernel.abi
+    kernel.abi = lambda: min(found(), 5)
+
+
 LAYERS = {
     "broker": broker,
     "exec gate": exec_gate,
@@ -228,6 +236,7 @@ LAYERS = {
     "memory": memory,
     "processes": processes,
     "life": life,
+    "scopes": scopes,
 }
 
 if __name__ == "__main__":
