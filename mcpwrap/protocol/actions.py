@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,15 +53,13 @@ class Closed:
     denials: tuple[Denial, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
+class Withdrawn(NamedTuple):
     """Withdraw this window's grant: the call has had its time (`window_limit`). It goes on, and so do its records."""
 
     window: Window
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """A call of `tool` was not given to the server and never had a window; its answer follows."""
 
     tool: str
@@ -69,8 +67,7 @@ class Refused:
     objection: Objection
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """The server listed tools that are new in this run, by name and digest, or are no longer what they were."""
 
     tools: Mapping[str, str]

@@ -134,9 +134,10 @@ class Calls(Windows):
 
     def deadline(self) -> float | None:
         """Return when `tick` next has something to do, or None."""
-        times = [self.next_time(), self.listings.deadline()]
-        if self.held and not self._startup:
-            times.append(self.held.deadline())
+        due = self.next_time()
+        if not self.held:
+            return due  # Nobody waits for a list, either.
+        times = (due, self.listings.deadline(), None if self._startup else self.held.deadline())
         return min((time for time in times if time is not None), default=None)
 
     def tick(self, now: float) -> None:

@@ -36,12 +36,13 @@ def described(entry: dict[str, Any]) -> Described:
     """Return the digest of one entry of `tools/list`. Raises `RecursionError` if it nests too deep."""
     from hashlib import sha256  # here only: 2 ms of start-up, and many a run lists nothing
 
-    present = {field: entry[field] for field in FIELDS if field in entry}
+    spelled = {field: canonical(entry[field]) for field in FIELDS if field in entry}
     parts = tuple(
-        sha256(canonical(present[field])).digest()[:_PART_BYTES] if field in present else b""
-        for field in FIELDS
+        sha256(spelled[field]).digest()[:_PART_BYTES] if field in spelled else b"" for field in FIELDS
     )
-    return Described("sha256:" + sha256(canonical(present)).hexdigest(), parts)
+    # The canonical spelling of the object of all that is there, put together of what is spelled already.
+    members = (b'"%s":%s' % (field.encode(), text) for field, text in sorted(spelled.items()))
+    return Described("sha256:" + sha256(b"{" + b",".join(members) + b"}").hexdigest(), parts)
 
 
 def canonical(value: object) -> bytes:

@@ -140,11 +140,15 @@ class Windows:
 
     def next_time(self) -> float | None:
         """Return when `pass_time` next has something to do, or None."""
-        times = [call.deadline for call in self._timed.values()]
-        for oldest in self._granted.values():
-            times.append(oldest.opened + self._limit)
-            break
-        return min(times, default=None)
+        due = None
+        if self._granted:
+            due = (
+                next(iter(self._granted.values())).opened + self._limit
+            )  # The oldest has had most of its time.
+        for call in self._timed.values():
+            if due is None or call.deadline < due:
+                due = call.deadline
+        return due
 
     def pass_time(self, now: float) -> None:
         """Close what has drained or outlived its ttl; withdraw the grants of what has had its time."""
