@@ -26,6 +26,9 @@ STARTUP_QUIET_SECONDS: Final = 0.3
 STARTUP_LIMIT_SECONDS: Final = 30.0
 """Start-up ends at the latest so long after the first call or answer, quiet or not."""
 
+STARTUP_MOVING_LIMIT_SECONDS: Final = 120.0
+"""The same while connections that only start-up may have are in use: a package is being downloaded."""
+
 CANCEL_DRAIN_SECONDS: Final = 2.0
 """A cancelled call's window stays open so long for the work that is being undone."""
 

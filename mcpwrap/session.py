@@ -34,6 +34,8 @@ from mcpwrap.relay.terms import terms
 from mcpwrap.sandbox.tiers import said
 
 if TYPE_CHECKING:
+    from mcpwrap.egress.egress import Egress
+    from mcpwrap.egress.given import Ended
     from mcpwrap.operation import Denial
     from mcpwrap.options import Options
     from mcpwrap.prepare import Prepared
@@ -98,12 +100,13 @@ class Session:
             home=prepared.facts.home,
             cwd=prepared.facts.cwd,
         )
+        startup = StartupWatch(activity, self._server.freeze if self._server.freezes else None)
         self._relay = Relay(
             interposer,
             self._calls,
             Client(),
             self._server,
-            StartupWatch(activity, self._server.freeze if self._server.freezes else None),
+            startup,
             self._journal,
             self._output,
             decode=decode,
@@ -111,6 +114,7 @@ class Session:
             settled=self._on_settled,
             wake=reader,
         )
+        self._egress = self._open_way_out(child.network, startup) if child.network >= 0 else None
 
     def run(self) -> int:
         """Return the exit status of the run."""
@@ -140,9 +144,47 @@ class Session:
         # What lives to the end need not be looked through: a full collection costs some call 1.5 ms.
         gc.freeze()
         self._relay.run()
+        if self._egress is not None:
+            self._egress.close()
         status = self._status()
         self._end(status)
         return status
+
+    def _open_way_out(self, channel: int, startup: StartupWatch) -> Egress:
+        # Here only: most grants have no rule of the network, and start-up is counted.
+        from mcpwrap.egress.egress import Egress
+
+        policy, calls = self._prepared.policy, self._calls
+        egress = Egress(
+            channel,
+            self._relay.traffic.pumps,
+            effective=calls.effective,
+            event=calls.event,
+            ended=self._on_stream,
+            say=self._output.say,
+            answers=policy.answers,
+            any_server_name=policy.grant.sni == "any",
+            listens=policy.listens,
+            listening=lambda rule: calls.effective().listen(rule.port),
+            environ=os.environ,
+        )
+        calls.published = egress.changed
+        startup.moving = lambda: egress.moving
+        self._relay.way_out = egress
+        return egress
+
+    def _on_stream(self, ended: Ended) -> None:
+        self._journal.stream(
+            ended.windows,
+            ended.target,
+            ended.rule,
+            address=ended.address,
+            via=ended.via,
+            sent=ended.sent,
+            received=ended.received,
+            seconds=ended.seconds,
+            how=ended.how,
+        )
 
     def _lookups(self, window: Window) -> list[Denial]:
         return self._calls.lookups(window)

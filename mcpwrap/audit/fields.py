@@ -34,6 +34,16 @@ _FIELDS: Final[Mapping[str, Shape]] = {
         "rule": str,
         "allowed": bool,
     },
+    "stream": {
+        "at": str,
+        "windows": [str],
+        "host": str,
+        "address": str,
+        "via?": str,
+        "sent": int,
+        "received": int,
+        "how": str,
+    },
     "withdrawn": {"at": str, "window": str, "tool": str},
     "refused": {"at": str, "tool": str, "rule": str, "why": str},
     "manifest": {

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from mcpwrap.audit import record
 from mcpwrap.audit.redact import shapes
 from mcpwrap.limits import LONG_TEXT_BYTES
+from mcpwrap.operation import Decision, Event, Need, Operation
 
 if TYPE_CHECKING:
     from mcpwrap.audit.writer import AuditWriter
-    from mcpwrap.operation import Denial, Event
+    from mcpwrap.operation import Denial
     from mcpwrap.policy.active import Bound
     from mcpwrap.protocol.manifest import Held
     from mcpwrap.protocol.terms import Objection
@@ -29,9 +30,11 @@ class Journal:
         self._writer = writer
         self._keep_arguments = keep_arguments
         self._tally = record.Tally()
+        self._open: set[str] = set()
 
     def opened(self, window: Window, bound: Bound) -> None:
         """Record a window with what its arguments bound."""
+        self._open.add(window.id)
         opened: record.Record = {
             "kind": "opened",
             "window": window.id,
@@ -65,6 +68,7 @@ class Journal:
 
     def closed(self, window: Window, how: str, denials: Sequence[Denial], seconds: float) -> None:
         """Record how a window ended, with what was told of it and what was only counted."""
+        self._open.discard(window.id)
         closed: record.Record = {
             "kind": "closed",
             "window": window.id,
@@ -114,6 +118,13 @@ class Journal:
         """Record one operation, or count it if its window has had its share."""
         if self._tally.admit(event):
             self._writer.write(record.operation(event, late=late))
+
+    def stream(self, windows: Sequence[str], host: str, rule: str, **fields: Any) -> None:
+        """Record one connection that is over (`record.stream`), or count it as an operation is counted."""
+        # It may have outlived its calls: then it counts among what happened outside of any.
+        living = tuple(id for id in windows if id in self._open)
+        if self._tally.admit(Event(Operation("stream", Need.CONNECT, host), Decision(True, rule), living)):
+            self._writer.write(record.stream(windows, host, rule, **fields))
 
     def note(self, kind: str, text: str, fields: Mapping[str, str | int]) -> None:
         """Record a note."""

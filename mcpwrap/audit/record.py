@@ -1,7 +1,8 @@
 """The records of one run's audit: plain JSON objects, one a line, `"v": 1`.
 
 Kinds, in the order a run writes them: `run`, `protections`, then as they happen `manifest` (tools as listed),
-`opened`, `operation`, `withdrawn`, `closed`, `refused` (calls that were not started) and `note`, `exit` last.
+`opened`, `operation`, `withdrawn`, `closed`, `stream` (a connection that is over), `refused` (calls that were
+not started) and `note`, `exit` last.
 Times are UTC; `ms` are milliseconds of the window.
 """
 
@@ -50,6 +51,38 @@ def operation(event: Event, *, late: bool = False) -> Record:
             record["quiet"] = True
     if late:
         record["late"] = True
+    return record
+
+
+def stream(
+    windows: Iterable[str],
+    host: str,
+    rule: str,
+    *,
+    address: str,
+    via: str,
+    sent: int,
+    received: int,
+    seconds: float,
+    how: str,
+) -> Record:
+    """One connection that is over. `windows`: those open when it was made; it may have outlived them.
+
+    `address`: what was dialed; empty if nothing was, or only the proxy `via`. Bytes are the server's.
+    """
+    record: Record = {
+        "kind": "stream",
+        "windows": list(windows),
+        "host": host,
+        "rule": rule,
+        "address": address,
+        "sent": sent,
+        "received": received,
+        "seconds": round(seconds, 3),
+        "how": how,
+    }
+    if via:
+        record["via"] = via
     return record
 
 

@@ -46,6 +46,7 @@ class _Story:
         self.exit: Fields | None = None
         self.calls: dict[str, dict[str, Any]] = {}
         self.outside: list[Fields] = []
+        self.streams: list[Fields] = []
         self.notes: list[Fields] = []
         self.tools: dict[str, str] = {}
         self.held: list[Fields] = []
@@ -72,6 +73,10 @@ class _Story:
                     self.calls[id]["operations"].append(record)
                 if not ids:
                     self.outside.append(record)
+            case "stream":
+                ids = [id for id in record["windows"] if id in self.calls]
+                for each in [self.calls[id].setdefault("streams", []) for id in ids] or [self.streams]:
+                    each.append(record)
             case "withdrawn":
                 self.calls.get(str(record["window"]), {})["withdrawn"] = record
             case "refused":
@@ -86,9 +91,10 @@ class _Story:
 
     def lines(self, path: str) -> list[str]:
         lines = self._head(path)
-        if self.outside:
+        if self.outside or self.streams:
             lines += ["", "outside of calls (start-up, between calls)"]
             lines += _operations(self.outside, OUTSIDE_SHOWN)
+            lines += _streams(self.streams, OUTSIDE_SHOWN)
         for call in self.calls.values():
             lines += ["", *(_call(call) if "opened" in call else _refused(call["refused"]))]
             lines += self._way_out(call)
@@ -164,6 +170,7 @@ def _call(call: Mapping[str, Any]) -> list[str]:
         for bound in opened.get("bound", [])
     ]
     lines += _operations([each for each in call["operations"] if each["allowed"]], ALLOWED_SHOWN)
+    lines += _streams(call.get("streams", []), ALLOWED_SHOWN)
     refused = [each for each in call["operations"] if not each["allowed"]]
     told = closed.get("denials", []) if closed else []
     # A denial is what was told of refused operations; those it does not cover were quiet, or came late.
@@ -213,6 +220,17 @@ def _operations(operations: list[Fields], most: int) -> list[str]:
     ]
     if len(counted) > most:
         lines.append(f"  … {len(counted) - most} more")
+    return lines
+
+
+def _streams(streams: list[Fields], most: int) -> list[str]:
+    lines = []
+    for each in streams[:most]:
+        where = each["address"] + (f" through {each['via']}" if each.get("via") else "")
+        bytes_moved = f"{each['sent']} bytes out, {each['received']} in"
+        lines.append(f"  through  {_plain(each['host'])} at {_plain(where or '-')}: {bytes_moved}")
+    if len(streams) > most:
+        lines.append(f"  … {len(streams) - most} more connections")
     return lines
 
 

@@ -53,6 +53,10 @@ class Ended(NamedTuple):
     seconds: float
     how: str
 
+    @property
+    def target(self) -> str:
+        return target(self.peer)
+
 
 class Ground(NamedTuple):
     """All that a connection stands on; shared by all of one run.

@@ -61,6 +61,9 @@ class Calls:
         self._bound: dict[str, Bound] = {}
         self._refused: dict[str, set[str]] = {}
         self._withdrawn: set[str] = set()
+        self._in_force: Effective | None = None
+        self.published: Callable[[], None] | None = None
+        """Called after each publication, when `effective` is another already."""
 
     @property
     def open(self) -> int:
@@ -166,7 +169,7 @@ class Calls:
             if not any(is_about(each, path) for path in refused)
         ]
         told = {each.path for each in bound.unbound} | refused
-        effective = self._effective()
+        effective = self.effective()
         for text in strings(window.arguments):
             path = named_object(text, self._home, self._cwd)
             if not path or path in told:
@@ -192,7 +195,7 @@ class Calls:
 
     def reads(self, path: str) -> bool:
         """Tell whether the server may read the host's `path` now."""
-        return self._unreachable(resolve(path).real, self._effective()) is None
+        return self._unreachable(resolve(path).real, self.effective()) is None
 
     def _unreachable(self, path: str, effective: Effective) -> Decision | None:
         """Return the refusal of reading the host's object at the real `path`; None if it is reached."""
@@ -209,8 +212,11 @@ class Calls:
         )
         return None if decision.allowed else decision
 
-    def _effective(self) -> Effective:
-        return self._policy.effective(self._current())
+    def effective(self) -> Effective:
+        """Return what is in force now; the same object until it is another."""
+        if self._in_force is None:
+            self._in_force = self._policy.effective(self._current())
+        return self._in_force
 
     def _current(self) -> Active:
         return Active(self._generation, self._startup, tuple(self._active.values()))
@@ -218,6 +224,9 @@ class Calls:
     def _publish(self) -> None:
         self._generation += 1
         self._page.publish(self._current())
+        self._in_force = None
+        if self.published is not None:
+            self.published()
 
     def _tool(self, id: str) -> str:
         """Return the tool an open window is a call of, or ""."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcpwrap.relay.server import Server
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
+    from mcpwrap.relay.wayout import WayOut
 
 LAST_BYTES_SECONDS: Final = 1.0
 """At the end: without progress for so long, what is left to write is given up."""
@@ -71,6 +72,7 @@ class Relay:
             decode=decode,
             clock=clock,
         )
+        self.way_out: WayOut | None = None
         self._interposer = interposer
         self._calls = calls
         self._server = server
@@ -89,6 +91,8 @@ class Relay:
         self._on_status(READABLE)  # what was told before this loop
         while server.told.exit_status is None and server.status.open:
             deadline = self._interposer.deadline()
+            if self.way_out is not None and deadline is None:
+                deadline = self.way_out.deadline()
             if deadline is None and self._startup.over and not self.shutdown.begun:
                 # The ordinary state: nothing but bytes can make anything happen.
                 self.traffic.turn(None)
@@ -114,7 +118,12 @@ class Relay:
                 self.shutdown.signalled(number, self._clock())
 
     def _wait(self, now: float) -> float | None:
-        due = (self._interposer.deadline(), self._startup.deadline(now), self.shutdown.deadline(now))
+        due = (
+            self._interposer.deadline(),
+            self._startup.deadline(now),
+            self.shutdown.deadline(now),
+            self.way_out.deadline() if self.way_out is not None else None,
+        )
         waits = [moment - now for moment in due if moment is not None]
         return max(0.0, min(waits)) if waits else None
 
@@ -126,6 +135,8 @@ class Relay:
             self.traffic.effects.perform(self._interposer.startup_quiet(now), now)
         if self._startup.failed and not self.shutdown.begun:
             self.traffic.fail(self._startup.failed, now)
+        if self.way_out is not None:
+            self.way_out.tick(now)
         deadline = self._interposer.deadline()
         if deadline is not None and deadline <= now:
             self.traffic.drain_records()

@@ -48,6 +48,9 @@ class Child(Protocol):
     def life(self) -> int: ...
 
     @property
+    def network(self) -> int: ...
+
+    @property
     def freeze(self) -> int: ...
 
 

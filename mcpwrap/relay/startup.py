@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.limits import STARTUP_LIMIT_SECONDS, STARTUP_QUIET_SECONDS
+from mcpwrap.limits import STARTUP_LIMIT_SECONDS, STARTUP_MOVING_LIMIT_SECONDS, STARTUP_QUIET_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,8 @@ class StartupWatch:
         self._since = 0.0
         self.over = False
         self.failed = ""
+        self.moving: Callable[[], bool] | None = None
+        """Whether connections of start-up alone move: that is no quiet."""
 
     def arm(self, now: float) -> None:
         """The server gave its first successful answer."""
@@ -58,11 +60,13 @@ class StartupWatch:
         if self._armed is None or self.over:
             return False
         seen = self._activity[0]
-        if seen != self._seen:
+        moving = self.moving is not None and self.moving()
+        if seen != self._seen or moving:
             self._seen = seen
             self._since = now
         quiet = now >= self._since + STARTUP_QUIET_SECONDS
-        if not (quiet or now >= self._armed + STARTUP_LIMIT_SECONDS):
+        limit = STARTUP_MOVING_LIMIT_SECONDS if moving else STARTUP_LIMIT_SECONDS
+        if not (quiet or now >= self._armed + limit):
             return False
         if self._freeze is None:
             self.over = True

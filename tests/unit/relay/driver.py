@@ -48,6 +48,7 @@ class Child:
             os.close(fd)
         self.process = stem
         self.freeze = -1
+        self.network = -1
         self.pid = stem.pid
         self.pidfd = os.pidfd_open(stem.pid)
         self.stdin, self.stdout, self.stderr, self.records, self.status, self.life = i1, o0, e0, r0, s0, l1
