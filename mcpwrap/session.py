@@ -170,7 +170,7 @@ class Session:
         )
         calls.published = egress.changed
         startup.moving = lambda: egress.moving
-        self._relay.way_out = egress
+        self._relay.traffic.way_out = egress
         return egress
 
     def _on_stream(self, ended: Ended) -> None:

@@ -61,6 +61,8 @@ class Dial:
         self, ground: Ground, peer: Peer, proxy: Proxy | None, done: Callable[[Reached | Failure], None]
     ) -> None:
         self._ground = ground
+        # The grant under which the server connected: that its window closes on the way makes no refusal of it.
+        self._effective = ground.effective()
         self._peer = peer
         self._proxy = proxy
         self._done: Callable[[Reached | Failure], None] | None = done
@@ -135,7 +137,7 @@ class Dial:
         peer = self._peer
         if not peer.name and peer.address in _LOOPBACK and address in _LOOPBACK:
             peer = peer._replace(address=address)
-        decision = self._ground.effective().dial(peer, address)
+        decision = self._effective.dial(peer, address)
         if decision.allowed:
             return None
         return Failure(decision, f"{self._peer.name or 'it'} is {address}")

@@ -108,7 +108,7 @@ class Egress:
         _allow_descriptors()
         self._listeners = Listeners(self._ground, self._channel, listens, listening, self._splice, say)
         self._listeners.review()
-        pumps.add(fd, select.POLLIN, self._on_channel, rank=RANK)
+        pumps.add(fd, select.POLLIN, lambda _events: self.hear(), rank=RANK)
 
     def changed(self) -> None:
         """The grant in force is another: park what it no longer covers, let go on what it covers again.
@@ -152,7 +152,8 @@ class Egress:
 
     # What the broker says
 
-    def _on_channel(self, _events: int) -> None:
+    def hear(self) -> None:
+        """Take in what the broker has handed over by now: connections of a call before its window closes."""
         faults = self._channel.faults
         for _ in range(MESSAGES_PER_TURN):
             message = self._channel.receive()

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 PARKED_SECONDS: Final = 600.0
 """A parked connection is ended after so long: pools drop idle ones after 10 s to 10 min of their own accord."""
+LAST_BYTES: Final = 4 * 1024 * 1024
+"""What may pass at the end of a window: as much as the two sockets' buffers hold."""
+
 _ERROR: Final = select.POLLERR
 
 
@@ -101,8 +104,12 @@ class Stream:
                 self.parked = False
                 self._resume()
         elif not self.parked:
+            # What the server wrote before it answered was written in its window, and still passes.
+            if self._greeting is None:
+                self._pass(self._up, share=LAST_BYTES)
             self.parked = True
-            self._park()
+            if not self._over:
+                self._park()
 
     def reset(self, how: str) -> None:
         """End both sides at once, each seeing that it was no orderly end."""
@@ -117,7 +124,6 @@ class Stream:
             self._timer.cancel()
         if self._dial is not None:
             self._dial.close()
-        sent, received = self.bytes
         for flow in (self._up, self._down):
             if flow is not None:
                 flow.close()
@@ -132,8 +138,7 @@ class Stream:
                 self.rule,
                 reached.address if reached is not None else "",
                 reached.via if reached is not None else "",
-                sent,
-                received,
+                *self.bytes,
                 self._ground.clock() - self._opened,
                 how,
             )
@@ -227,9 +232,9 @@ class Stream:
 
     # Bytes
 
-    def _pass(self, *flows: Flow | None) -> None:
-        """Move what each flow can move this turn."""
-        share = self._share()
+    def _pass(self, *flows: Flow | None, share: int = 0) -> None:
+        """Move what each flow can move this turn, or `share`."""
+        share = share or self._share()
         try:
             for flow in flows:
                 if flow is not None and not flow.passed and flow.move(share):

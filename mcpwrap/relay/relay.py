@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mcpwrap.relay.server import Server
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
-    from mcpwrap.relay.wayout import WayOut
 
 LAST_BYTES_SECONDS: Final = 1.0
 """At the end: without progress for so long, what is left to write is given up."""
@@ -72,7 +71,6 @@ class Relay:
             decode=decode,
             clock=clock,
         )
-        self.way_out: WayOut | None = None
         self._interposer = interposer
         self._calls = calls
         self._server = server
@@ -84,15 +82,15 @@ class Relay:
 
     def run(self) -> None:
         """Move bytes until the server has exited or was ended, and everything it said is delivered."""
-        pumps, server = self.traffic.pumps, self._server
+        pumps, server, way_out = self.traffic.pumps, self._server, self.traffic.way_out
         pumps.add(server.status.fd, READABLE, self._on_status)
         pumps.add(self._wake, READABLE, self._on_signal)
         self.traffic.begin()
         self._on_status(READABLE)  # what was told before this loop
         while server.told.exit_status is None and server.status.open:
             deadline = self._interposer.deadline()
-            if self.way_out is not None and deadline is None:
-                deadline = self.way_out.deadline()
+            if way_out is not None and deadline is None:
+                deadline = way_out.deadline()
             if deadline is None and self._startup.over and not self.shutdown.begun:
                 # The ordinary state: nothing but bytes can make anything happen.
                 self.traffic.turn(None)
@@ -118,11 +116,12 @@ class Relay:
                 self.shutdown.signalled(number, self._clock())
 
     def _wait(self, now: float) -> float | None:
+        way_out = self.traffic.way_out
         due = (
             self._interposer.deadline(),
             self._startup.deadline(now),
             self.shutdown.deadline(now),
-            self.way_out.deadline() if self.way_out is not None else None,
+            way_out.deadline() if way_out is not None else None,
         )
         waits = [moment - now for moment in due if moment is not None]
         return max(0.0, min(waits)) if waits else None
@@ -135,8 +134,8 @@ class Relay:
             self.traffic.effects.perform(self._interposer.startup_quiet(now), now)
         if self._startup.failed and not self.shutdown.begun:
             self.traffic.fail(self._startup.failed, now)
-        if self.way_out is not None:
-            self.way_out.tick(now)
+        if self.traffic.way_out is not None:
+            self.traffic.way_out.tick(now)
         deadline = self._interposer.deadline()
         if deadline is not None and deadline <= now:
             self.traffic.drain_records()

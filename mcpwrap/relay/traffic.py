@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcpwrap.relay.shutdown import Shutdown
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
+    from mcpwrap.relay.wayout import WayOut
 
 HIGH_WATER: Final = 1024 * 1024
 """A direction's source is not read while so many bytes wait for its sink."""
@@ -50,6 +51,7 @@ class Traffic:
         clock: Callable[[], float],
     ) -> None:
         self.pumps = Pumps()
+        self.way_out: WayOut | None = None
         self.answered = False
         self.fault = ""
         self._interposer = interposer
@@ -138,9 +140,11 @@ class Traffic:
         return self._client.waiting + self._output.waiting
 
     def drain_records(self) -> None:
-        """Take in every record that has been written by now."""
+        """Take in every record that has been written by now, and every connection that was made."""
         for line in self._server.records.lines():
             self._calls.event(self._decode(line))
+        if self.way_out is not None:
+            self.way_out.hear()
 
     def drain_stderr(self) -> None:
         """Take in what is left of the server's stderr, as far as it is there now."""

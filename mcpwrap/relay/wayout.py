@@ -12,6 +12,9 @@ class WayOut(Protocol):
     def moving(self) -> bool:
         """Whether connections of start-up alone are being made or move bytes."""
 
+    def hear(self) -> None:
+        """Take in what the broker has handed over by now."""
+
     def deadline(self) -> float | None:
         """Return when `tick` is to be called, None if nothing waits for a time."""
 

@@ -220,7 +220,11 @@ class Internet:
         """Return a TCP connection made from inside."""
         made = self.unbound(address)
         made.settimeout(SECONDS)
-        made.connect((address, port))
+        try:
+            made.connect((address, port))
+        except OSError:
+            made.close()
+            raise
         return made
 
     def serve(self, address: str, port: int, talk: Callable[[socket.socket], None]) -> Service:

@@ -188,6 +188,16 @@ def test_one_connection_too_many_is_refused_and_told(monkeypatch: pytest.MonkeyP
 # Parked
 
 
+def test_what_was_written_before_the_window_closed_still_passes() -> None:
+    with Outside() as outside:
+        server, host = outside.joined()
+        server.sendall(b"written in the call")
+        outside.set_open(False)  # No turn of the loop since.
+        assert outside.read(host) == b"written in the call"
+        server.sendall(b"smuggled")
+        assert outside.silent(host)
+
+
 def test_while_nothing_covers_it_no_byte_passes_and_then_all_do() -> None:
     with Outside() as outside:
         server, host = outside.joined()

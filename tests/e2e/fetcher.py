@@ -1,0 +1,116 @@
+"""A small MCP server that uses the network as its arguments say: one thread, connections kept between calls.
+
+Tools take whatever name the grant under test gives them; what is done is the argument `do`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import sys
+import urllib.request
+from typing import Any
+
+kept: dict[str, socket.socket] = {}
+
+
+def fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return str(answer.read(), "utf-8")
+
+
+def connect(host: str, port: int, keep: str = "", send: str = "", sni: str = "") -> str:
+    """Connect, perhaps as TLS for `sni`; send a line and return what comes back."""
+    made: socket.socket = socket.create_connection((host, port), 20)
+    if sni:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        made = context.wrap_socket(made, server_hostname=sni)
+    if keep:
+        kept[keep] = made
+    return talk(made, send) if send else "connected"
+
+
+def again(keep: str, send: str) -> str:
+    """Use a connection that was kept."""
+    return talk(kept[keep], send)
+
+
+def push(keep: str, send: str) -> str:
+    """Send on a connection that was kept, and wait for nothing."""
+    kept[keep].sendall(send.encode() + b"\n")
+    return "sent"
+
+
+def datagram(host: str, port: int, send: str, seconds: float = 3.0) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.settimeout(seconds)
+        made.sendto(send.encode(), (host, port))
+        return made.recv(1000).decode()
+
+
+def accept(port: int) -> str:
+    """Take one connection on a port, answer it, and return what it said."""
+    with socket.create_server(("0.0.0.0", port)) as listener:
+        listener.settimeout(20)
+        connection, _ = listener.accept()
+        with connection:
+            said = connection.recv(100)
+            connection.sendall(b"inside: " + said)
+            return said.decode()
+
+
+def bulk(host: str, port: int) -> str:
+    with socket.create_connection((host, port), 20) as made:
+        size = 0
+        while part := made.recv(1 << 20):
+            size += len(part)
+    return str(size)
+
+
+def talk(made: socket.socket, send: str) -> str:
+    made.settimeout(20)
+    made.sendall(send.encode() + b"\n")
+    return made.recv(1000).decode()
+
+
+ACTS = {each.__name__: each for each in (fetch, connect, again, push, datagram, accept, bulk)}
+
+
+def act(arguments: dict[str, Any]) -> tuple[str, bool]:
+    rest = {key: value for key, value in arguments.items() if key != "do"}
+    try:
+        return str(ACTS[arguments["do"]](**rest)), False
+    except Exception as problem:
+        return f"{type(problem).__name__}: {problem}", True
+
+
+def main() -> None:
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            continue
+        match message["method"]:
+            case "initialize":
+                result: dict[str, Any] = {
+                    "protocolVersion": message["params"]["protocolVersion"],
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "fetcher", "version": "1"},
+                }
+            case "tools/list":
+                names = json.loads(sys.argv[1])
+                result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+            case "tools/call":
+                text, failed = act(message["params"]["arguments"])
+                result = {"content": [{"type": "text", "text": text}], "isError": failed}
+            case _:
+                result = {}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
