@@ -34,8 +34,6 @@ from mcpwrap.relay.terms import terms
 from mcpwrap.sandbox.tiers import said
 
 if TYPE_CHECKING:
-    from mcpwrap.egress.egress import Egress
-    from mcpwrap.egress.given import Ended
     from mcpwrap.operation import Denial
     from mcpwrap.options import Options
     from mcpwrap.prepare import Prepared
@@ -114,7 +112,14 @@ class Session:
             settled=self._on_settled,
             wake=reader,
         )
-        self._egress = self._open_way_out(child.network, startup) if child.network >= 0 else None
+        self._egress = None
+        if child.network >= 0:
+            # Here only: most grants have no rule of the network, and start-up is counted.
+            from mcpwrap.network import open_way_out
+
+            self._egress = open_way_out(
+                child.network, self._relay, startup, prepared.policy, self._calls, self._journal, self._output
+            )
 
     def run(self) -> int:
         """Return the exit status of the run."""
@@ -149,42 +154,6 @@ class Session:
         status = self._status()
         self._end(status)
         return status
-
-    def _open_way_out(self, channel: int, startup: StartupWatch) -> Egress:
-        # Here only: most grants have no rule of the network, and start-up is counted.
-        from mcpwrap.egress.egress import Egress
-
-        policy, calls = self._prepared.policy, self._calls
-        egress = Egress(
-            channel,
-            self._relay.traffic.pumps,
-            effective=calls.effective,
-            event=calls.event,
-            ended=self._on_stream,
-            say=self._output.say,
-            answers=policy.answers,
-            any_server_name=policy.grant.sni == "any",
-            listens=policy.listens,
-            listening=lambda rule: calls.effective().listen(rule.port),
-            environ=os.environ,
-        )
-        calls.published = egress.changed
-        startup.moving = lambda: egress.moving
-        self._relay.traffic.way_out = egress
-        return egress
-
-    def _on_stream(self, ended: Ended) -> None:
-        self._journal.stream(
-            ended.windows,
-            ended.target,
-            ended.rule,
-            address=ended.address,
-            via=ended.via,
-            sent=ended.sent,
-            received=ended.received,
-            seconds=ended.seconds,
-            how=ended.how,
-        )
 
     def _lookups(self, window: Window) -> list[Denial]:
         return self._calls.lookups(window)

@@ -123,7 +123,8 @@ class Web:
                 if tls is None:
                     super().finish_request(request, client)
                     return
-                with tls.wrap_socket(request, server_side=True) as encrypted:
+                with tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as encrypted:
+                    encrypted.do_handshake()
                     super().finish_request(encrypted, client)
 
         address = listener.getsockname()[:2]
