@@ -75,6 +75,7 @@ class _Attempt:
             identity.users(),
             apart=prepared.apart,
             egress=prepared.policy.egress,
+            sockets=tuple(rule.path for rule in prepared.policy.sockets),
             nested=prepared.grant.nested_sandbox and tier == "B",
             replicas=prepared.replicas,
         )

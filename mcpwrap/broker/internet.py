@@ -48,17 +48,19 @@ def connect(session: Session, notification: int, caller: Caller, own: int, raw: 
     place = session.place
     if place.is_stub(target) and session.network is not None:
         try:
-            # Also of a socket that waits: a C library asks by TCP on one.
-            connect_at_once(socket, place.stub)
+            return _inside(session, notification, socket, place.stub)
         finally:
             session.network.name_service(own)
-        return True
     asked = _ask(session, target, socket.protocol)
     network, peer = session.network, asked.peer
     if network is None or peer is None or not asked.decision.allowed:
-        if place.is_inside(target):
-            return _inside(session, notification, caller, socket, target, asked)
-        raise _refused(session, caller, "connect", asked)
+        if not place.is_inside(target):
+            raise _refused(session, caller, "connect", asked)
+        try:
+            return _inside(session, notification, socket, target)
+        except ConnectionRefusedError:
+            # The loopback of the sandbox is not the host's: what was meant may well run there.
+            raise _refused(session, caller, "connect", asked) from None
     _record(session, caller, "connect", asked)
     try:
         if socket.protocol == "udp":
@@ -155,29 +157,20 @@ def _refused(session: Session, caller: Caller, act: str, asked: _Asked) -> OSErr
     return session.refuse(caller, act, Need.CONNECT, asked.where, asked.decision, error=errno.ECONNREFUSED)
 
 
-def _inside(
-    session: Session,
-    notification: int,
-    caller: Caller,
-    socket: Socket,
-    target: Internet,
-    asked: _Asked,
-) -> bool:
-    """Connect to a socket of the sandbox's own loopback."""
+def _inside(session: Session, notification: int, socket: Socket, target: Internet) -> bool:
+    """Connect to what listens inside; whether the call is still to be answered, with 0."""
     try:
         connect_at_once(socket, target)
     except BlockingIOError:
         if not socket.blocking:
             raise
-        packed = target.packed(socket.family)
+    else:
+        return True
+    packed = target.packed(socket.family)
 
-        def wait() -> None:
-            sockets.connect(socket.fd, packed)
-            session.listener.answer(notification, 0)
+    def wait() -> None:
+        sockets.connect(socket.fd, packed)
+        session.listener.answer(notification, 0)
 
-        session.park(wait)
-        return False
-    except ConnectionRefusedError:
-        # The loopback of the sandbox is not the host's: what was meant may well run there.
-        raise _refused(session, caller, "connect", asked) from None
-    return True
+    session.park(wait)
+    return False

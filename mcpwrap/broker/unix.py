@@ -63,7 +63,7 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> int:
     """Return an O_PATH descriptor of the socket `path` leads to, if it may be connected to; else OSError."""
     try:
         found = session.resolver.find(caller, AT_FDCWD, path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         found = None
     if found is not None:
         if session.terrain.is_private(found.fd):

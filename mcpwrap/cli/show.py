@@ -128,6 +128,7 @@ def _plan(prepared: Prepared) -> list[str]:
             apart=prepared.apart,
             egress=prepared.policy.egress,
             replicas=prepared.replicas,
+            sockets=tuple(rule.path for rule in prepared.policy.sockets),
         ),
     )
     return [printable(line, 4096) for line in describe(made)]

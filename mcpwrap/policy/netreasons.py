@@ -44,7 +44,7 @@ PLACES: Final = {
 _MEANINGS: Final = {
     "no-network": "no rule of the grant opens the network",
     "no-host": "that is no name or address of a host",
-    "host-socket": "only sockets made inside the sandbox can be connected to",
+    "host-socket": "only sockets made inside the sandbox can be connected to, and those a `unix` rule names",
     "not-own-address": "the sandbox has no such address",
     "sni": "the name its TLS client asked for is not that of the host",
     "stale-address": "the address was made up for a name that is forgotten by now",

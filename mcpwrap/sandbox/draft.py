@@ -69,6 +69,15 @@ class Draft:
         )
         return real
 
+    def socket(self, path: str) -> None:
+        """Let a socket of the host be seen at its real path, if it is there now: programs look before they connect.
+
+        To be connected to it need not be in the view.
+        """
+        real, entry = self._walk(path)
+        if entry.kind == "other" and not any(inside(real, root) for root in self._unmountable):
+            self._wanted.setdefault(real, Bind(real, real, directory=False))
+
     def cover(self, path: str) -> None:
         """Hide `path` where it lies inside something visible; elsewhere it is hidden already."""
         real, entry = self._walk(path)

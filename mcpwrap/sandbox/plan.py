@@ -65,6 +65,7 @@ class Options(NamedTuple):
     `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
     `users` is what the server finds in /etc/passwd; empty: the host's. `egress`: names are answered
     inside. `nested`: the server may make user namespaces. `replicas`: copies of its installation.
+    `sockets` are path sockets of the host that may be connected to.
     """
 
     program: str
@@ -74,6 +75,7 @@ class Options(NamedTuple):
     egress: bool = False
     nested: bool = False
     replicas: tuple[Replica, ...] = ()
+    sockets: tuple[str, ...] = ()
     look: Callable[[str], Entry] = look
 
 
@@ -171,6 +173,8 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         draft.place(path)
     for path in floor.covers:
         draft.cover(path)
+    for path in options.sockets:
+        draft.socket(path)
     for path, content in names.items():
         draft.add(File(path, content))
     if options.users:

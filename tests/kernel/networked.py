@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -148,7 +149,8 @@ class _Relay:
         page = os.memfd_create("page")
         os.truncate(page, SIZE)
         activity = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[:8]
-        options = plans.Options(prepared.installation.program, egress=policy.egress)
+        named = tuple(rule.path for rule in policy.sockets)
+        options = plans.Options(prepared.installation.program, egress=policy.egress, sockets=named)
         make = hostplan.host_plan if bare else plans.plan
         plan = make(policy.floor, prepared.facts, options)
         command = (prepared.installation.program, *prepared.command[1:])
@@ -293,4 +295,7 @@ def _received(port: int, data: bytes) -> int:
 
 if __name__ == "__main__":
     signal.alarm(SECONDS)
-    print(json.dumps(_Relay(json.loads(sys.argv[1])).run()))
+    made = json.loads(sys.argv[1])
+    if "descriptors" in made:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (made["descriptors"], 4096))
+    print(json.dumps(_Relay(made).run()))

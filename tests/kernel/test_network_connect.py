@@ -223,3 +223,117 @@ show(reach(5))
         ["reached", "from outside"],
         {"kind": "unreachable", "id": 7, "errno": 111},
     ]
+
+
+def test_an_address_that_another_thread_changes_leads_to_no_other_peer(here: Network) -> None:
+    code = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+address = lambda host, port: struct.pack("=H", 2) + struct.pack(">H", port) + socket.inet_aton(host) + bytes(8)
+granted, other = address("192.0.2.7", 5432), address("192.0.2.8", 5433)
+buffer = ctypes.create_string_buffer(granted)
+sys.setswitchinterval(1e-5)
+stop = False
+def change():
+    while not stop:
+        ctypes.memmove(buffer, granted, 16); ctypes.memmove(buffer, other, 16)
+thread = threading.Thread(target=change, daemon=True)
+thread.start()
+said, refused = set(), 0
+for _ in range(300):
+    peer = socket.socket()
+    if libc.connect(peer.fileno(), buffer, 16) == 0:
+        said.add(read_line(peer))
+        host, port = peer.getpeername()
+        said.add(f"|{host}|{port}")
+    else:
+        refused += 1
+    peer.close()
+stop = True
+thread.join()
+show([sorted(said), refused > 0])
+"""
+    done = here.run(GRANT, code)
+    assert done.value() == [["|192.0.2.7|5432"], True]
+    assert {message["address"] for message in done.messages} == {"192.0.2.7"}
+
+
+def test_descriptors_that_change_places_meanwhile_mix_nothing_up(here: Network) -> None:
+    code = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+address = lambda host, port: struct.pack("=H", 2) + struct.pack(">H", port) + socket.inet_aton(host) + bytes(8)
+slot = os.dup(0)
+sys.setswitchinterval(1e-5)
+stop = False
+def change():
+    while not stop:
+        one, other = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        os.dup2(other.fileno(), slot); os.dup2(one.fileno(), slot)
+        one.close(); other.close()
+thread = threading.Thread(target=change, daemon=True)
+thread.start()
+said = set()
+for _ in range(300):
+    if libc.connect(slot, address("192.0.2.7", 5432), 16) == 0:
+        held = os.dup(slot)
+        try:
+            peer = socket.socket(fileno=held)
+            peer.settimeout(1)
+            if peer.type == socket.SOCK_STREAM and peer.getpeername():
+                said.add(read_line(peer))
+        except OSError:
+            pass
+        peer.close()
+stop = True
+thread.join()
+show(sorted(said - {"<end>"}))
+"""
+    done = here.run(GRANT, code)
+    assert done.value() in ([], ["|192.0.2.7|5432"])
+    assert {(message["kind"], message["address"]) for message in done.messages} <= {("stream", "192.0.2.7")}
+
+
+def test_no_descriptor_is_kept_of_what_was_connected_refused_or_asked(here: Network) -> None:
+    code = """
+for number in range(120):
+    greeting("api.example.com", 443)
+    outcome(greeting, "api.example.com", 80)
+    outcome(greeting, "1.1.1.1", 443)
+    outcome(greeting, "127.0.0.1", 5999)
+    with socket.create_connection(("127.0.0.1", 53)):
+        pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        outcome(peer.sendto, b"x", ("8.8.8.8", 53))
+        outcome(peer.bind, ("8.8.8.8", 53))
+    reach(5)
+show(greeting("api.example.com", 443))
+"""
+    assert here.run(GRANT, code, descriptors=100).value() == "api.example.com||443"
+
+
+def test_processes_of_the_tree_connect_as_well_at_the_same_time(here: Network) -> None:
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+pids = []
+for child in range(4):
+    pid = os.fork()
+    if not pid:
+        with ThreadPoolExecutor(8) as pool:
+            names = [f"h{child}-{number}.example.org" for number in range(40)]
+            said = list(pool.map(lambda name: greeting(name, 8080) == f"{name}||8080", names))
+        os._exit(0 if all(said) else 1)
+    pids.append(pid)
+show([os.waitpid(pid, 0)[1] for pid in pids])
+"""
+    done = here.run(GRANT, code)
+    assert done.value() == [0] * 4
+    assert len(done.messages) == 160
+
+
+def test_sockets_of_other_kinds_are_not_to_be_had(here: Network) -> None:
+    code = """
+kinds = [(2, 3, 1), (2, 2, 1), (10, 3, 58), (17, 3, 0), (17, 2, 3), (16, 3, 9), (40, 1, 0), (38, 5, 0), (2, 1, 132)]
+show([outcome(socket.socket, *kind) for kind in kinds])
+"""
+    assert "done" not in here.run(GRANT, code).value()

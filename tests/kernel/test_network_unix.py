@@ -1,0 +1,175 @@
+"""Path sockets of the host: reached where a `unix` rule says so, by whatever name, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.networked import Network, network
+
+pytestmark = pytest.mark.needs("userns", "seccomp", "landlock")
+
+TALK = """
+def talk(path, kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_UNIX, kind) as peer:
+        peer.settimeout(5)
+        peer.connect(path)
+        return peer.recv(100).decode()
+"""
+
+
+@pytest.fixture
+def here() -> Iterator[Network]:
+    with network() as found:
+        yield found
+
+
+class Daemon:
+    """A daemon of the host that greets whoever connects."""
+
+    def __init__(self, path: Path, greeting: str = "host", kind: int = socket.SOCK_STREAM) -> None:
+        self.listener = socket.socket(socket.AF_UNIX, kind)
+        self.listener.bind(str(path))
+        self.listener.listen()
+        self.greeting = greeting.encode()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            with peer:
+                peer.send(self.greeting)
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def test_a_granted_socket_is_reached_as_written_and_by_its_links(here: Network) -> None:
+    work = here.home / "w"
+    work.mkdir()
+    (work / "link").symlink_to("s")
+    daemon, packets = Daemon(work / "s"), Daemon(work / "q", "packets", socket.SOCK_SEQPACKET)
+    grant = f'[server]\nunix = ["{work}/s", "{work}/q"]\nfs_read = ["{work}"]\n'
+    code = TALK + (
+        f"show([talk({str(work)!r} + '/s'), talk({str(work)!r} + '/link')])\n"
+        f"os.chdir({str(work)!r}); show(talk('s')); show(talk('../w/s'))\n"
+        f"show([talk('q', socket.SOCK_SEQPACKET), outcome(talk, 'q')])\n"
+        f"import stat; show(stat.S_ISSOCK(os.stat('s').st_mode))\n"
+    )
+    done = here.run(grant, code)
+    daemon.close()
+    packets.close()
+    assert done.values == [["host", "host"], "host", "host", ["packets", "EPROTOTYPE"], True]
+    assert not done.refused()
+
+
+def test_a_socket_in_a_readable_directory_is_not_reached_without_a_rule(here: Network) -> None:
+    work = here.home / "w"
+    work.mkdir()
+    (work / "link").symlink_to("s")
+    daemon = Daemon(work / "s")
+    code = TALK + f"show([outcome(talk, {str(work)!r} + name) for name in ('/s', '/link', '/../w/s')])"
+    done = here.run(f'[server]\nfs_read = ["{work}"]\n', code)
+    write = here.run(f'[server]\nfs_write = ["{work}"]\n', code)
+    daemon.close()
+    assert done.value() == write.value() == ["EACCES"] * 3
+    assert done.refused("connect") == [f"{work}/s"] * 3
+
+
+def test_a_socket_is_reached_in_its_windows_only(here: Network) -> None:
+    daemon = Daemon(here.home / "s")
+    path = str(here.home / "s")
+    code = TALK + (
+        f"before = outcome(talk, {path!r}); window('query'); during = talk({path!r}); window('other')\n"
+        f"show([before, during, outcome(talk, {path!r})])"
+    )
+    done = here.run(f'[tools.query]\nunix = ["{path}"]\n', code)
+    daemon.close()
+    assert done.value()[1] == "host"
+    assert {done.value()[0], done.value()[2]} <= {"EACCES", "ENOENT"}
+
+
+def test_a_socket_that_a_restarted_daemon_made_anew_is_reached(here: Network) -> None:
+    path = here.home / "s"
+    first = socket.socket(socket.AF_UNIX)
+    first.bind(str(path))
+    first.listen()
+    second: list[Daemon] = []
+
+    def restart() -> None:
+        with first, first.accept()[0] as peer:
+            peer.send(b"first")
+            path.unlink()
+            second.append(Daemon(path, "second"))
+
+    thread = threading.Thread(target=restart, daemon=True)
+    thread.start()
+    code = f"""
+def talk():
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(5)
+        peer.connect({str(path)!r})
+        return peer.recv(5, socket.MSG_WAITALL).decode() + peer.recv(5).decode()
+show([talk(), talk()])
+"""
+    done = here.run(f'[server]\nunix = ["{path}"]\n', code)
+    thread.join(5)
+    second[0].close()
+    assert done.value() == ["first", "second"]
+
+
+def test_a_path_that_another_thread_changes_leads_to_no_other_socket(here: Network) -> None:
+    granted, other = here.home / "granted", here.home / "forbids"
+    daemons = Daemon(granted, "granted"), Daemon(other, "other")
+    code = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+one, two = (b"\\x01\\0" + path.encode() + b"\\0" for path in ({str(granted)!r}, {str(other)!r}))
+buffer = ctypes.create_string_buffer(110)
+sys.setswitchinterval(1e-5)
+stop = False
+def change():
+    while not stop:
+        ctypes.memmove(buffer, one, len(one)); ctypes.memmove(buffer, two, len(two))
+thread = threading.Thread(target=change, daemon=True)
+thread.start()
+said = set()
+for _ in range(500):
+    peer = socket.socket(socket.AF_UNIX)
+    if libc.connect(peer.fileno(), buffer, len(one)) == 0:
+        said.add(peer.recv(100).decode())
+    peer.close()
+stop = True
+thread.join()
+show(sorted(said))
+"""
+    done = here.run(f'[server]\nunix = ["{granted}"]\n', code)
+    for daemon in daemons:
+        daemon.close()
+    assert done.value() == ["granted"]
+
+
+def test_abstract_addresses_stay_inside(here: Network) -> None:
+    with socket.socket(socket.AF_UNIX) as host:
+        host.bind(f"\0mcpwrap-{os.getpid()}")
+        host.listen()
+        code = (
+            TALK
+            + f"""
+show(outcome(talk, "\\0mcpwrap-{os.getpid()}"))
+own = socket.socket(socket.AF_UNIX); own.bind("\\0own"); own.listen()
+threading.Thread(target=lambda: own.accept()[0].sendall(b"own")).start()
+show(talk("\\0own"))
+"""
+        )
+        done = here.run("[server]\n", code)
+    assert done.values == ["ECONNREFUSED", "own"]
