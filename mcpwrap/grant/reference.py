@@ -92,7 +92,10 @@ it runs need lines of their own. Nothing in a directory the server can write is 
 
 - A name is resolved outside, and the address that was checked is the one that is dialed. A name that is listed may be
   on a private network; one that `*.`, `any` or an argument lets through may not. Loopback, link-local addresses and
-  cloud metadata are reached by a rule of that address only.
+  cloud metadata are reached by a rule of that address only, and by no network that is wider than such places are;
+  wrapped in IPv6 (`::ffff:`, NAT64, 6to4, Teredo) they stay what they are.
+- An argument names a host only if all readers of URLs read the same one: not with a user name before it (`https://a@b/`),
+  a backslash, a blank, a percent sign or an odd port, and never this machine or an address that is not public.
 - A literal address is reached by a rule of an address or network (or `any`), never by that of a name.
 - Names are compared without case and without the dot of the root, other scripts as A-labels (`xn--…`). Spellings of
   addresses that programs read in different ways (`0x7f.1`, `127.1`, `::ffff:10.0.0.1`) are refused.
