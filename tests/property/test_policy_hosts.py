@@ -88,7 +88,7 @@ BOUND = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RULES, PEERS, INSIDE, BOUND)
 def test_without_a_rule_of_addresses_nothing_leads_inside_in_any_spelling(
     rules: list[str], peer: Peer, address: str, bound: tuple[BoundHost, ...]
@@ -99,7 +99,7 @@ def test_without_a_rule_of_addresses_nothing_leads_inside_in_any_spelling(
     assert not force.connect(Peer(address, "", 443, "tcp")).allowed
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RULES, st.lists(BY_ADDRESS, max_size=3, unique=True), PEERS, ADDRESSES)
 def test_what_is_allowed_is_named_by_a_rule_in_force(
     names: list[str], addresses: list[str], peer: Peer, address: str
@@ -119,12 +119,11 @@ def test_what_is_allowed_is_named_by_a_rule_in_force(
         assert decision.allowed
         real = ipaddress.ip_address(canonical(address.partition("%")[0]) or "")
         if not real.is_global and not isinstance(real, ipaddress.IPv6Address):
-            literal = bool(set(rules) & {"a.example.com:*", "db:5432", "db:*", "example.com"})
-            assert addresses or literal or rules.count(f"{peer.name}:*")
+            assert addresses or any(rule.partition(":")[0] == peer.name for rule in names)
     assert not during(policy(), "t").connect(peer).allowed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RULES, RULES, PEERS, ADDRESSES)
 def test_more_rules_never_take_anything_away(
     few: list[str], more: list[str], peer: Peer, address: str
@@ -144,7 +143,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TEXTS, URLS, PEERS, NAMES | st.text(max_size=10))
 def test_why_answers_as_the_relay_and_the_broker_decide(
     rules: list[str], url: str, peer: Peer, name: str
@@ -170,7 +169,7 @@ def test_why_answers_as_the_relay_and_the_broker_decide(
         )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(PEERS, st.sampled_from(["no-grant", "address-guard:private", "address-guard:loopback"]), ADDRESSES)
 def test_the_offered_line_grants_what_was_refused_and_nothing_inside_by_name(
     peer: Peer, rule: str, address: str
