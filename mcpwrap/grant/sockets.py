@@ -68,6 +68,5 @@ def listen_rule(rule_id: str, text: str, where: Where) -> ListenRule:
 
 def socket_text(path: str, home: str = "") -> str | None:
     """Return the text of a `unix` rule that names exactly this absolute path, None if none can."""
-    if len(path.encode("utf-8", "surrogateescape")) > SOCKET_PATH_BYTES:
-        return None
-    return path_text(path, home)
+    text = path_text(path, home)
+    return text if text is not None and len(path.encode()) <= SOCKET_PATH_BYTES else None

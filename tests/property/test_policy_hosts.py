@@ -193,6 +193,7 @@ def test_the_offered_line_grants_what_was_refused_and_nothing_inside_by_name(
         assert force.connect(Peer("", address, peer.port, peer.protocol)).allowed
 
 
+@settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(exclude_categories=()), max_size=80), st.text(max_size=40))
 def test_no_name_breaks_out_of_the_offer_or_the_sentence(name: str, written: str) -> None:
     for object in (name, f"{name}:443", f"udp://{name}:53", f"/{name}"):
