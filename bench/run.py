@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import held, measures
+from bench import held, measures, network
 from bench.launchers import Job
 from tests.e2e.corpus import Bench, bench
 from tests.e2e.servers import Unavailable, home, install, program
@@ -89,6 +89,13 @@ def main(arguments: list[str]) -> int:
             measures.search(job, place, ripgrep, place.work / "data" / "many"),
             "ms",
         )
+    table.row(
+        "a connection, from the look-up to the host's first byte",
+        network.connects(place, scale(5), scale(300)),
+        "ms",
+        2,
+    )
+    table.row("one download", network.bulk(place, scale(5)), "MB/s")
     memory = measures.private_memory(job, place)
     print(
         f"\nAnonymous memory of mcpwrap: {', '.join(f'{role} {size:.1f} MB' for role, size in memory.items())}.\n"

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import statistics
 import sys
+import time
 import urllib.request
 from typing import Any
 
@@ -70,13 +72,37 @@ def bulk(host: str, port: int) -> str:
     return str(size)
 
 
+def connects(host: str, port: int, count: int) -> str:
+    """Return the median milliseconds from looking the name up to the first byte the host sends."""
+    taken = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        with socket.create_connection((host, port), 20) as made:
+            made.recv(1)
+            taken.append((time.perf_counter() - begin) * 1000)
+    return str(statistics.median(taken))
+
+
+def speed(host: str, port: int) -> str:
+    """Return megabytes a second of all that comes from a host."""
+    with socket.create_connection((host, port), 20) as made:
+        buffer, size = bytearray(1 << 20), 0
+        size = made.recv_into(buffer)
+        begin = time.perf_counter()
+        while part := made.recv_into(buffer):
+            size += part
+        return str(size / 1e6 / (time.perf_counter() - begin))
+
+
 def talk(made: socket.socket, send: str) -> str:
     made.settimeout(20)
     made.sendall(send.encode() + b"\n")
     return made.recv(1000).decode()
 
 
-ACTS = {each.__name__: each for each in (fetch, connect, again, push, datagram, accept, bulk)}
+ACTS = {
+    each.__name__: each for each in (fetch, connect, again, push, datagram, accept, bulk, connects, speed)
+}
 
 
 def act(arguments: dict[str, Any]) -> tuple[str, bool]:

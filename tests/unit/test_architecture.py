@@ -63,6 +63,25 @@ def test_a_run_loads_the_standard_library_only_and_little_of_it() -> None:
     assert not loaded & COSTLY
 
 
+def test_a_run_without_a_network_loads_nothing_of_the_way_out() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-c",
+            RUN.replace('"mcpwrap.run"', '"mcpwrap.run", "mcpwrap.session"'),
+            str(ROOT),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "mcpwrap.session" in loaded
+    assert not [name for name in loaded if name.startswith(("mcpwrap.egress", "mcpwrap.network"))]
+
+
 NETWORKLESS = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -1,0 +1,63 @@
+"""What a connection costs: made and used inside a private internet, bare and behind mcpwrap."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+from bench.measures import Figures, in_turns
+from tests.e2e.client import Session, text
+from tests.e2e.corpus import Bench, mcpwrap
+from tests.e2e.internet import PUBLIC, Internet
+
+SERVER = Path(__file__).resolve().parents[1] / "tests" / "e2e" / "fetcher.py"
+GRANT = """schema = 1
+[tools.use]
+net = ["host.example.com:1000", "host.example.com:2000"]
+"""
+BULK_BYTES = 512 * 1024 * 1024
+
+
+def connects(place: Bench, rounds: int, count: int) -> Figures:
+    """Milliseconds from a look-up to the host's first byte."""
+    return _measure(place, rounds, do="connects", host="host.example.com", port=1000, count=count)
+
+
+def bulk(place: Bench, rounds: int) -> Figures:
+    """MB/s from a host to the server over one connection."""
+    return _measure(place, rounds, do="speed", host="host.example.com", port=2000)
+
+
+def _measure(place: Bench, rounds: int, **arguments: object) -> Figures:
+    grant = place.work / "network.toml"
+    grant.write_text(GRANT)
+    grant.chmod(0o600)
+    command = [sys.executable, "-I", "-B", str(SERVER), json.dumps(["use"])]
+    with Internet({"host.example.com": [PUBLIC]}) as internet:
+        internet.serve(PUBLIC, 1000, _greet)
+        internet.serve(PUBLIC, 2000, _pour)
+        commands = {
+            "bare": internet.command(*command),
+            "mcpwrap": internet.command(*mcpwrap(), "--grant", str(grant), "--", *command),
+        }
+
+        def once(command: list[str]) -> float:
+            with Session(command, env=place.env, cwd=place.work / "data") as session:
+                session.initialize()
+                session.answer(session.request("tools/list"))
+                return float(text(session.call("use", dict(arguments))))
+
+        return in_turns(commands, rounds, once)
+
+
+def _greet(connection: socket.socket) -> None:
+    connection.sendall(b".")
+    connection.recv(1)
+
+
+def _pour(connection: socket.socket) -> None:
+    piece = bytes(1 << 20)
+    for _ in range(BULK_BYTES // len(piece)):
+        connection.sendall(piece)
