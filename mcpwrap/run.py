@@ -74,7 +74,7 @@ class _Attempt:
             _limits(options),
             identity.users(),
             apart=prepared.apart,
-            egress=prepared.policy.egress,
+            egress=prepared.policy.egress and tier != "B-",
             sockets=tuple(rule.path for rule in prepared.policy.sockets),
             nested=prepared.grant.nested_sandbox and tier == "B",
             replicas=prepared.replicas,
@@ -132,6 +132,8 @@ def _weaker(options: Options, lacking: Lacking, page: int, activity: memoryview)
             lacking.what,
             f"{lacking.way_out}\nor --allow-degraded {tiers.PER_CALL}: {'; '.join(tiers.TIERS[tier].weaker)}",
         )
+    if tier == "B-":
+        _require_holdable(options)
     attempt = _Attempt(options, tier, page, activity, lacking.what)
     told = attempt.told()
     if attempt.lacking is not None:
@@ -140,6 +142,24 @@ def _weaker(options: Options, lacking: Lacking, page: int, activity: memoryview)
             f"{lacking.way_out}\n{attempt.lacking.way_out}",
         )
     return attempt, told
+
+
+def _require_holdable(options: Options) -> None:
+    """Raise CannotConfine for rules that only a broker can hold."""
+    grant = prepare(options).grant
+    tables = (
+        grant.server,
+        grant.startup,
+        grant.resources,
+        grant.prompts,
+        *(tool.block for tool in grant.tools),
+    )
+    denied = next((rule for table in tables for rule in table.paths if rule.noun == "fs_deny"), None)
+    if denied is not None:
+        raise CannotConfine(
+            f"the grant has `fs_deny` ({denied.id}), which cannot be held at tier B-",
+            "take the rule out, or what it denies out of the rules that grant it",
+        )
 
 
 def _limits(options: Options) -> Limits:

@@ -37,7 +37,7 @@ class Namespaced:
     def begin(self) -> mounts.Host:
         """Leave the host's namespaces, and let pid 1 of the new one build the view."""
         namespaces.enter(nested=self.plan.nested)
-        if self._ends.network >= 0:
+        if self._ends.network >= 0 and self.plan.tier == "B":
             from mcpwrap.sandbox import netns  # only what has a way out needs it
 
             self.names = netns.furnish()

@@ -35,9 +35,9 @@ TIERS = {
             "HOME and TMPDIR are other directories than their usual ones, and there is no private /tmp or /dev/shm",
             "temporary files are on disk, and nothing bounds how many",
             "processes of the machine are seen to exist",
-            "no network of its own: no loopback, no datagrams, no abstract sockets inside",
+            "no network of its own: no loopback, no listening, no datagrams, no abstract sockets inside",
             "what the server wrote can be loaded into a process as a library, though not executed",
-            "the limit of processes counts those of the user",
+            "limits of the user (processes, inotify instances) are shared with all other programs",
         ),
     ),
     "B-": Tier(

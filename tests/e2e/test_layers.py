@@ -36,9 +36,9 @@ def reads_a_second_file(victim: Victim) -> bool:
 
 
 def reads_after_its_call_is_over(victim: Victim) -> bool:
-    path = str(victim.case("later") / "b.txt")
-    victim.act("reader", "detach_later", {"path": path}, path=path, result="/tmp/late", delay=0.3)
-    return SECRET in text(victim.act("nothing", "await_file", path="/tmp/late", seconds=5))
+    path, result = str(victim.case("later") / "b.txt"), f"{victim.temporary}/late"
+    victim.act("reader", "detach_later", {"path": path}, path=path, result=result, delay=0.3)
+    return SECRET in text(victim.act("nothing", "await_file", path=result, seconds=5))
 
 
 def reads_a_dotenv(victim: Victim) -> bool:
@@ -129,11 +129,13 @@ def runs_a_program_nobody_granted(victim: Victim) -> bool:
 
 def runs_a_program_it_wrote(victim: Victim) -> bool:
     program = shutil.which("cat")
-    return not failed(victim.act("nothing", "execute_copy", program=program, place="/tmp/evil"))
+    return not failed(
+        victim.act("nothing", "execute_copy", program=program, place=f"{victim.temporary}/evil")
+    )
 
 
 def forks_without_end(victim: Victim) -> bool:
-    return int(text(victim.act("nothing", "bomb_forks", limit=700)).split()[0]) > 512
+    return int(text(victim.act("nothing", "bomb_forks", limit=700)).split()[0]) > 600
 
 
 def holds_more_memory_than_its_limit(victim: Victim) -> bool:
@@ -154,12 +156,14 @@ def outlives_the_launcher(victim: Victim) -> bool:
     return bool(alive)
 
 
-def run(layers: str, act: Act) -> bool:
+def run(layers: str, act: Act, lacking: str = "") -> bool:
     launcher = [sys.executable, "-I", "-B", str(WITHOUT), layers]
-    name = f"layer-{layers or 'all'}-{act.__name__}".replace(" ", "-").replace(",", "+")
+    name = f"layer-{layers or 'all'}-{act.__name__}{'-c' if lacking else ''}".replace(" ", "-").replace(
+        ",", "+"
+    )
     setup = "echo SECRET-B > home/.netrc; echo x > home/.profile"
     options = ["--limit-memory", str(MEMORY_LIMIT)] if act is holds_more_memory_than_its_limit else []
-    with Victim(name, launcher=launcher, options=options, setup=setup) as victim:
+    with Victim(name, launcher=launcher, options=options, setup=setup, lacking=lacking) as victim:
         return act(victim)
 
 

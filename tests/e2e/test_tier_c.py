@@ -235,7 +235,7 @@ def test_weaker_what_the_server_wrote_is_loaded_as_a_library(victim: Victim) -> 
     assert text(victim.act("nothing", "load_written_library", path=path)) == "mapped"
 
 
-def test_weaker_the_limit_of_processes_counts_those_of_the_user() -> None:
+def test_weaker_limits_of_the_user_are_shared() -> None:
     with Victim("tier-c-forks", lacking="filter", options=["--limit-processes", "64"]) as victim:
         said = text(victim.act("nothing", "bomb_forks", limit=4000))
         assert said.endswith("errno 11"), said

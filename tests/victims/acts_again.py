@@ -78,7 +78,7 @@ def turn_link(directory, name, target):
 
 
 def _evil(name, interpreter, marker):
-    directory = f"/tmp/evil{time.monotonic_ns()}"
+    directory = f"{os.environ.get('TMPDIR', '/tmp')}/evil{time.monotonic_ns()}"
     os.mkdir(directory)
     with open(f"{directory}/{name}", "w") as file:
         file.write(f"#!{interpreter}\necho {marker}\n")
@@ -199,7 +199,7 @@ def what_came(name, seconds):
 def look_at_parked():
     """Let the broker park a call, and find out what its helper in /proc gives away."""
     before = {name for name in os.listdir("/proc") if name.isdigit()}
-    fifo = f"/tmp/fifo{time.monotonic_ns()}"
+    fifo = f"{os.environ.get('TMPDIR', '/tmp')}/fifo{time.monotonic_ns()}"
     os.mkfifo(fifo)
     threading.Thread(target=lambda: open(fifo, "rb"), daemon=True).start()
     time.sleep(0.3)
@@ -296,7 +296,7 @@ def rename_and_answer(source, destination):
 def read_parked(what):
     """Let the broker park a call, and read what /proc tells of the process that waits for it."""
     before = {name for name in os.listdir("/proc") if name.isdigit()}
-    fifo = f"/tmp/fifo{time.monotonic_ns()}"
+    fifo = f"{os.environ.get('TMPDIR', '/tmp')}/fifo{time.monotonic_ns()}"
     os.mkfifo(fifo)
     threading.Thread(target=lambda: open(fifo, "rb"), daemon=True).start()
     time.sleep(0.3)

@@ -28,7 +28,7 @@ def execute_swapped(granted, target, argv, marker, rounds=40, busy=False, padded
 
     With `busy` the main thread of the executing process keeps the broker answering it meanwhile.
     """
-    directory = f"/tmp/swap{os.getpid()}{time.monotonic_ns()}"
+    directory = f"{os.environ.get('TMPDIR', '/tmp')}/swap{os.getpid()}{time.monotonic_ns()}"
     os.mkdir(directory)
     os.symlink(granted, f"{directory}/p")
     os.symlink(target, f"{directory}/q")
@@ -119,7 +119,7 @@ def execute_by_swapped_script(script, interpreter, marker):
 
 def execute_replaced_script(script, interpreter, marker, rounds=60):
     """Execute a link to `script`, and let the link lead to another one before the interpreter opens it."""
-    directory = f"/tmp/replace{time.monotonic_ns()}"
+    directory = f"{os.environ.get('TMPDIR', '/tmp')}/replace{time.monotonic_ns()}"
     os.mkdir(directory)
     with open(f"{directory}/own", "w") as file:
         file.write(f"#!{interpreter}\necho {marker}\n")

@@ -1,6 +1,7 @@
 """Makes the system calls it is given on stdin (JSON: [[name, [argument, ...]], ...]) and prints each errno (0: none).
 
-`filtered` as its argument: under the filter without a listener (what would be trapped is allowed).
+`filtered`, `tier C` or `tier B-` as its argument: under that filter without a listener (what would be trapped
+is allowed).
 Each call is made in a child, so that one that ends it (-signal is printed) or changes it stays alone.
 An argument "bad" is a pointer to nothing, "null" 0; a list is bytes.
 """
@@ -12,6 +13,7 @@ import sys
 
 from mcpwrap.kernel import process, seccomp
 from mcpwrap.kernel.numbers import NR
+from mcpwrap.sandbox import bare_calls
 from mcpwrap.sandbox.seccomp import program
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -40,8 +42,14 @@ def attempt(name, arguments):
     return int(answer) if answer else -os.WTERMSIG(status)
 
 
+OVERLAYS = {
+    "filtered": (),
+    "tier C": bare_calls.groups(scoped=False, copies=True),
+    "tier B-": bare_calls.UNWATCHED,
+}
+
 cases = json.load(sys.stdin)
-if sys.argv[1] == "filtered":
+if sys.argv[1] in OVERLAYS:
     process.set_no_new_privs()
-    seccomp.load(program(False), listener=False)
+    seccomp.load(program(False, overlay=OVERLAYS[sys.argv[1]]), listener=False)
 print(json.dumps([attempt(name, arguments) for name, arguments in cases]))

@@ -207,6 +207,42 @@ def life():
     stem.start = immortal
 
 
+def keeper():
+    """Nobody ends what the server leaves behind."""
+    from mcpwrap.sandbox import tree
+
+    tree.end = lambda _: {}
+
+
+def border():
+    """A file may have a name on the server's own ground and one elsewhere."""
+    from mcpwrap.broker.terrain import Host
+
+    Host.require_one_ground = nothing
+
+
+def numbers():
+    """Whoever has a number is of the tree."""
+    from mcpwrap.broker.terrain import Host
+
+    Host.in_tree = lambda *_: True
+    Host.in_group = lambda *_: True
+
+
+def loopback():
+    """The host's loopback is taken for one of the server's own."""
+    from mcpwrap.broker.place import Place
+
+    Place.is_inside = lambda self, target: target.loopback
+
+
+def watching():
+    """Whoever asks may watch a directory."""
+    from mcpwrap.broker.session import Session
+
+    Session.require_readable = nothing
+
+
 def scopes():
     """Landlock as of version 5, which holds neither signals nor abstract sockets."""
     from mcpwrap.kernel import landlock as kernel
@@ -237,6 +273,11 @@ LAYERS = {
     "processes": processes,
     "life": life,
     "scopes": scopes,
+    "keeper": keeper,
+    "border": border,
+    "numbers": numbers,
+    "loopback": loopback,
+    "watching": watching,
 }
 
 if __name__ == "__main__":
