@@ -48,10 +48,9 @@ def facts_of(
         return tuple(dict.fromkeys(map(os.path.realpath, roots_of_interpreter(program, bounds))))
 
     def interpreters(program: str) -> tuple[str, ...]:
-        if os.path.isdir(program):
-            return (
-                os.path.realpath("/bin/sh"),
-            )  # what the scripts among a program's helpers are written for
+        if os.path.isdir(program) or program == os.path.realpath(places.cache):
+            # What the scripts among a program's helpers, and the commands of packages, are written for.
+            return tuple(map(os.path.realpath, ("/bin/sh", "/usr/bin/env")))
         try:
             return tuple(map(os.path.realpath, launch([program], environ, variables.cwd).files[1:]))
         except Error:

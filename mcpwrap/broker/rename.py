@@ -85,7 +85,8 @@ def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, 
     )
     for end, (place, decision) in zip((source, target), decisions, strict=False):
         error = READ_ONLY.get(decision.rule, errno.EACCES)
-        session.verdicts.record("rename", Need.WRITE, place, decision, errno=error, pid=caller.pid)
+        if not (decision.allowed and decision.routine):
+            session.verdicts.record("rename", Need.WRITE, place, decision, errno=error, pid=caller.pid)
         if not decision.allowed:
             raise failure(error)
         session.require_place(caller, "rename", Need.WRITE, end, decision)

@@ -18,7 +18,9 @@ NO_PATH: Final = Decision(False, "no-path")
 OWN: Final = frozenset(("home", "temporary", "state", "cache", "copy", "device"))
 
 _READS: Final = {name: Decision(True, name, routine=True) for name in OWN}
-_WRITES: Final = {name: Decision(True, name, routine=name == "device") for name in OWN}
+_UNTOLD: Final = ("device", "cache")
+"""A package launcher writes thousands of files to its cache: told one by one they would bury what matters."""
+_WRITES: Final = {name: Decision(True, name, routine=name in _UNTOLD) for name in OWN}
 _SOCKETS: Final = ("home", "temporary", "state")
 _INSTALLATION: Final = Decision(True, "installation", routine=True)
 _SYSTEM: Final = Decision(True, "system", routine=True)

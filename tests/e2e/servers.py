@@ -54,6 +54,11 @@ SERVERS = {
     "playwright": Server("npm", ("@playwright/mcp@0.0.83",), "playwright-mcp"),
     # Opens file: URLs, which later releases do not.
     "playwright-2025": Server("npm", ("@playwright/mcp@0.0.38",), "mcp-server-playwright"),
+    # Launchers and version managers: what starts servers.
+    "uv": Server("pip", ("uv==0.13.8",), "uvx"),
+    "bun": Server("npm", ("bun@1.4.4",), "bunx"),
+    "deno": Server("npm", ("deno@2.9.6",), "deno"),
+    "mise": Server("npm", ("@jdxcode/mise@2026.9.15",), "mise"),
     "time": Server("pip", ("mcp-server-time==2026.10.19",), "mcp-server-time"),
 }
 
