@@ -54,10 +54,11 @@ class Refusal(Exception):
 class ClientLines:
     """Takes the client's lines one by one."""
 
-    def __init__(self, calls: Calls, questions: Questions, mode: str) -> None:
+    def __init__(self, calls: Calls, questions: Questions, mode: str, listed: frozenset[str]) -> None:
         self._calls = calls
         self._questions = questions
         self._mode = mode
+        self._listed = listed
         self._reader = Reader()
         self._outlines = Reader(self._long_text)
         self._sizes: Iterator[int] = iter(())
@@ -159,7 +160,7 @@ class ClientLines:
         else:
             self._calls.out.append(Forward(line))
         for message in messages:
-            if not mcp.opens_window(str(message.get("method"))):
+            if not mcp.opens_window(str(message.get("method")), self._listed):
                 self._passed(message)
 
     def _read(self, reading: Reading, message: dict[str, Any]) -> Call | None:
@@ -184,9 +185,9 @@ class ClientLines:
         if usable_id(request_id):
             if self._calls.is_known(request_id):
                 raise Refusal("a request with this id is still in flight", INVALID_REQUEST, request_id)
-            if not mcp.opens_window(method):
+            if not mcp.opens_window(method, self._listed):
                 return None
-        elif mcp.opens_window(method):
+        elif mcp.opens_window(method, self._listed):
             raise Refusal("a call without an id that every peer reads alike")
         else:
             return None

@@ -53,7 +53,7 @@ class Interposer:
             raise ValueError(f"overlap is {overlap!r}, not one of {sorted(overlaps.MODES)}")
         self._calls = Calls(overlap, terms, startup=startup)
         questions = Questions(self._calls)
-        self._client = ClientLines(self._calls, questions, overlap)
+        self._client = ClientLines(self._calls, questions, overlap, terms.listed)
         self._server = ServerLines(self._calls, questions, lookups, terms.on_denial)
         self._max_line = max_line
         self._from_client = Lines(max_line)

@@ -3,8 +3,8 @@
 Methods that open a window: `tools/call`, and every request that makes the server fetch something by a name
 the client gives: `resources/read`, `resources/subscribe`, `prompts/get`, `completion/complete`, and
 whatever else is below `resources/` and `prompts/`. The lists (`resources/list`, `resources/templates/list`,
-`prompts/list`, `tools/list`) name nothing and open none, so that a client may ask for all of them at once
-while it connects.
+`prompts/list`) name nothing, and open one only if the grant has something for it: without, a client may ask for
+all of them at once while it connects. `tools/list` opens none.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ _REFERENCES: Final = {"ref/resource": "resources", "ref/prompt": "prompts"}
 _REF: Final = Names("type", "uri", "name")
 
 
-def opens_window(method: str) -> bool:
-    """Tell whether a request of this method is a call."""
+def opens_window(method: str, listed: frozenset[str] = frozenset()) -> bool:
+    """Tell whether a request of this method is a call; a list is one in the areas `listed`."""
     if method in (TOOLS_CALL, _COMPLETE):
         return True
-    return method.startswith(tuple(_WINDOWED)) and not method.endswith("/list")
+    area = next((area for begins, area in _WINDOWED.items() if method.startswith(begins)), None)
+    return area is not None and (area in listed or not method.endswith("/list"))
 
 
 def call_of(method: str, request_id: int | str, params: object) -> Call | str:

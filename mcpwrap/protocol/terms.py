@@ -37,12 +37,14 @@ class Terms(NamedTuple):
 
     `permit(call)` judges its arguments; very long strings in them may be unread (`glance.LongText`).
     `pin_of(tool)`: the digest its description must have, None if it has no pin. `names(tool)`: the grant names it,
-    in a header other than "*". `window_limit`: how long a call keeps its grant, in seconds.
+    in a header other than "*". `window_limit`: how long a call keeps its grant, in seconds. `listed`: the areas
+    ("resources", "prompts") in which lists are calls as well, because the grant has rules for them.
     """
 
     unknown: str = REFUSE
     on_denial: str = ANNOTATE
     window_limit: float = 600.0
+    listed: frozenset[str] = frozenset()
     permit: Callable[[Call], Objection | None] = _nothing
     pin_of: Callable[[str], str | None] = _nothing
     names: Callable[[str], bool] = _never

@@ -19,6 +19,9 @@ def terms(policy: Policy) -> Terms:
         unknown=grant.unknown_tools,
         on_denial=grant.on_denial,
         window_limit=grant.window_limit,
+        listed=frozenset(
+            area for area, block in (("resources", grant.resources), ("prompts", grant.prompts)) if any(block)
+        ),
         pin_of=policy.pin_of,
         names=policy.names_tool,
     )

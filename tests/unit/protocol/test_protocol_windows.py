@@ -74,6 +74,25 @@ def test_other_requests_open_no_window_and_never_wait(method: str) -> None:
     play.replies(result(1)).done()
 
 
+@pytest.mark.parametrize(
+    ("method", "area"),
+    [
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resources"),
+        ("prompts/list", "prompts"),
+    ],
+)
+def test_a_list_is_a_call_where_the_grant_has_rules_for_its_area(method: str, area: str) -> None:
+    play = Playbook(terms=ANY_TOOL._replace(listed=frozenset({area})))
+    play >> Client(request(1, method)) << opened("w1", method, method=method, arguments={})
+    play.forwards(request(1, method), "w1")
+    play >> Server(result(1)) << closed("w1", "answered")
+    play.replies(result(1))
+    other = "prompts/list" if area == "resources" else "resources/list"
+    play >> Client(request(2, other))
+    play.forwards(request(2, other)).done()
+
+
 def test_answers_out_of_order_close_their_own_windows() -> None:
     play = Playbook()
     play >> Client(call(1)) << opened("w1") << Forward

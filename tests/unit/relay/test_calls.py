@@ -139,6 +139,9 @@ def test_the_terms_are_those_of_the_grant() -> None:
     assert asked.pin_of("write") is None
     assert asked.names("read")
     assert not asked.names("write")
+    assert asked.listed == {"resources"}
+    assert terms(compiled("[prompts]\nfs_read = ['/srv/a']\n")).listed == {"prompts"}
+    assert not terms(compiled("[tools.read]\nfs_read = ['/srv/a']\n")).listed
 
 
 def test_arguments_are_judged_by_the_conditions_of_their_tool() -> None:
