@@ -28,10 +28,10 @@ def main() -> int:
     for row in rows("hole"):
         try:
             install(row["server"])
+            bare = run_hole(row, "bare")[0].verdict
         except Unavailable as problem:
             print(f"| {row['name']} | not to be had: {problem} |")
             continue
-        bare = run_hole(row, "bare")[0].verdict
         bubblewrap = run_hole(row, "bubblewrap")[0].verdict if shutil.which("bwrap") else "–"
         wrapped = run_hole(row, "mcpwrap")[0]
         told = any("refused by mcpwrap" in text(answer) for answer in wrapped.attacks)

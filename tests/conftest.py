@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,6 +93,13 @@ def hatchling() -> str:
     return "" if importlib.util.find_spec("hatchling") else "hatchling is not installed in this environment"
 
 
+def postgres() -> str:
+    """Return why no PostgreSQL server can be run here, or nothing."""
+    # Debian puts the server's programs where PATH does not lead.
+    found = shutil.which("psql") and list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return "" if found else "no PostgreSQL server and psql are installed"
+
+
 def command(name: str) -> Callable[[], str]:
     """Return a probe for a command on PATH."""
     return lambda: "" if shutil.which(name) else f"no `{name}` on PATH"
@@ -103,9 +111,22 @@ PROBES: dict[str, Callable[[], str]] = {
     "user": ordinary_user,
     "root": root,
     "hatchling": hatchling,
+    "postgres": postgres,
     **{
         name: command(name)
-        for name in ("bwrap", "chromium", "gcc", "git", "node", "npm", "openssl", "rg", "strace")
+        for name in (
+            "bwrap",
+            "chromium",
+            "curl",
+            "gcc",
+            "git",
+            "node",
+            "npm",
+            "openssl",
+            "redis-server",
+            "rg",
+            "strace",
+        )
     },
 }
 

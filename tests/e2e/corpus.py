@@ -1,4 +1,4 @@
-"""Load `corpus.toml` and run one row of it: bare, under bubblewrap, or behind mcpwrap.
+"""Load the rows of `rows/` and run one row of it: bare, under bubblewrap, or behind mcpwrap.
 
 Every run of a row starts from a fresh work directory at the same path, so that results compare byte for
 byte once what is volatile by nature (hashes, times) is masked.
@@ -19,10 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+from _pytest.mark import ParameterSet
+
 from tests.e2e.client import Late, Message, Session, SessionEnded, failed, text
 from tests.e2e.servers import SERVERS, home, program
+from tests.e2e.services import NEEDS, Surroundings, surroundings
 
 HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
 WORK = Path(os.environ.get("MCPWRAP_TEST_WORK") or "~/mcpwrap-test-work").expanduser()
 """Made for a run and removed after it. Where users' documents are: not below a dotfile and not in /tmp,
 whose private views decide for themselves what is there."""
@@ -43,15 +48,30 @@ def mcpwrap() -> list[str]:
 
 
 def rows(table: str) -> list[Row]:
-    """Return the rows of `server` or `hole`."""
-    found: list[Row] = tomllib.loads((HERE / "corpus.toml").read_text())[table]
+    """Return the rows of `server` or `hole` of all files in rows/."""
+    files = sorted((HERE / "rows").glob("*.toml"))
+    found: list[Row] = [row for file in files for row in tomllib.loads(file.read_text()).get(table, [])]
+    for row in found:
+        row["setup"] = row.get("setup", "").replace("{I}", str(home(row["server"])))
     return found
 
 
+def parameters(table: str) -> list[ParameterSet]:
+    """Return the rows of a table for `parametrize`, each with what its services need."""
+    return [
+        pytest.param(
+            row,
+            id=row["name"],
+            marks=pytest.mark.needs(*(NEEDS[each] for each in row.get("services", ()) if each in NEEDS)),
+        )
+        for row in rows(table)
+    ]
+
+
 def fill(value: Any, work: Path) -> Any:
-    """Return `value` with {W} replaced by the work directory, at any depth."""
+    """Return `value` with {W} replaced by the work directory and {PATH} by this process's, at any depth."""
     if isinstance(value, str):
-        return value.replace("{W}", str(work))
+        return value.replace("{W}", str(work)).replace("{PATH}", os.environ["PATH"])
     if isinstance(value, list):
         return [fill(item, work) for item in value]
     if isinstance(value, dict):
@@ -64,12 +84,16 @@ class Bench:
     """A fresh work directory with the environment servers are started in."""
 
     work: Path
-    env: Mapping[str, str]
+    env: dict[str, str]
 
     def write_grant(self, name: str, extra: str = "") -> Path:
-        """Render template `name` into the work directory, out of every grant, and return its path."""
+        """Render a grant into the work directory, out of every grant, and return its path.
+
+        `name`: a template in grants/, or a path in this repository (one of the examples).
+        """
         grant = self.work / "grant.toml"
-        grant.write_text(fill((HERE / "grants" / f"{name}.toml").read_text(), self.work) + extra)
+        template = REPOSITORY / name if "/" in name else HERE / "grants" / name
+        grant.write_text(fill(template.with_name(f"{template.name}.toml").read_text(), self.work) + extra)
         grant.chmod(0o600)
         return grant
 
@@ -107,6 +131,8 @@ def bubblewrap(row: Row, place: Bench) -> list[str]:
     """Return the bwrap prefix that allows the union of all tools' grants, and nothing more."""
     union = fill(row.get("union", {}), place.work)
     options = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
+    if union.get("net"):
+        options.append("--share-net")  # All of it: there is no other way to give some.
     options += ["--tmpfs", "/tmp", "--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"]
     for top in ("/bin", "/lib", "/lib64", "/sbin"):
         options += (
@@ -173,25 +199,30 @@ def run_hole(row: Row, how: str) -> tuple[Outcome, Bench]:
     place = bench(f"{row['name']}", row.get("setup", ""), row.get("env"))
     row = fill(row, place.work)
     outcome = Outcome()
-    stderr = place.work / f"stderr.{how}"
-    with Session(launch(row, place, how), env=place.env, cwd=place.work / "data", stderr=stderr) as session:
-        try:
-            session.initialize()
-            session.answer(session.request("tools/list"))
-            outcome.before = [do_call(session, call) for call in row["control"]]
-            outcome.attacks = [do_call(session, call) for call in row["attack"]]
-            outcome.after = [do_call(session, call) for call in row["control"]]
-        except (Late, SessionEnded) as problem:
-            outcome.problem = str(problem)
+    with surroundings(row.get("services", ()), place.work) as around:
+        command, stderr = around.command(launch(row, place, how)), place.work / f"stderr.{how}"
+        with Session(
+            command, env=place.env | around.environ, cwd=place.work / "data", stderr=stderr
+        ) as session:
+            try:
+                session.initialize()
+                session.answer(session.request("tools/list"))
+                outcome.before = [do_call(session, call) for call in row["control"]]
+                outcome.attacks = [do_call(session, call) for call in row["attack"]]
+                outcome.after = [do_call(session, call) for call in row["control"]]
+            except (Late, SessionEnded) as problem:
+                outcome.problem = str(problem)
+        outcome.harms = harms(row["harm"], outcome.attacks, place, around)
+    outcome.stderr = session.stderr()
     for call, answer in zip([*row["control"], *row["control"]], outcome.before + outcome.after, strict=False):
         if failed(answer) or not re.search(call.get("expect", ""), json.dumps(answer), re.DOTALL):
             outcome.problem = outcome.problem or f"control {call['tool']}: {json.dumps(answer)[:400]}"
-    outcome.stderr = session.stderr()
-    outcome.harms = harms(row["harm"], outcome.attacks, place)
     return outcome, place
 
 
-def harms(checks: Sequence[Row], attacks: Sequence[Message], place: Bench) -> dict[str, bool]:
+def harms(
+    checks: Sequence[Row], attacks: Sequence[Message], place: Bench, around: Surroundings
+) -> dict[str, bool]:
     """Return, for each way of seeing the harm, whether it shows on the host."""
     found: dict[str, bool] = {}
     for check in checks:
@@ -203,10 +234,12 @@ def harms(checks: Sequence[Row], attacks: Sequence[Message], place: Bench) -> di
             seen = file.exists() and bool(re.search(value[1], file.read_text(errors="replace")))
         elif kind == "result_has":
             seen = any(re.search(value, text(answer)) for answer in attacks)
+        elif kind == "hit":
+            seen = value in around.hits
         else:
             assert kind == "command", kind
             seen = not subprocess.run(
-                ["bash", "-c", value],
+                around.command(["bash", "-c", value]),
                 cwd=place.work,
                 env=place.env,
                 capture_output=True,

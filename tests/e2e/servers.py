@@ -60,6 +60,37 @@ SERVERS = {
     "deno": Server("npm", ("deno@2.9.6",), "deno"),
     "mise": Server("npm", ("@jdxcode/mise@2026.9.15",), "mise"),
     "time": Server("pip", ("mcp-server-time==2026.10.19",), "mcp-server-time"),
+    # Releases with published holes that nobody has closed in them; those of Python with the SDK of their day.
+    "figma-2025": Server("npm", ("figma-developer-mcp@0.6.0",), "figma-developer-mcp"),
+    "desktop-commander-2025": Server("npm", ("@wonderwhy-er/desktop-commander@0.2.13",), "desktop-commander"),
+    "fetch-2025": Server("pip", ("mcp-server-fetch==2025.4.7", "mcp==1.30.0"), "mcp-server-fetch"),
+    "markitdown": Server("pip", ("markitdown-mcp==0.0.1a8",), "markitdown-mcp"),
+    "kubernetes-2025": Server(
+        "pip", ("mcp-kubernetes-server==0.1.11", "fastmcp==2.12.4"), "mcp-kubernetes-server"
+    ),
+    "vegalite": Server(
+        "pip",
+        ("iflow-mcp-isaacwasserman-mcp-server-vegalite==0.0.1", "mcp==1.30.0"),
+        "mcp_server_vegalite",
+    ),
+    "sqlite": Server("pip", ("mcp-server-sqlite==2025.4.25", "mcp==1.30.0"), "mcp-server-sqlite"),
+    "postgres": Server("npm", ("@modelcontextprotocol/server-postgres@0.6.2",), "mcp-server-postgres"),
+    "redis": Server("npm", ("@modelcontextprotocol/server-redis@2025.4.25",), "mcp-server-redis"),
+    "fetch": Server("pip", ("mcp-server-fetch==2026.10.24",), "mcp-server-fetch"),
+    "openapi": Server("npm", ("@ivotoby/openapi-mcp-server@1.16.1",), "openapi-mcp-server"),
+    # A static Go binary that an npm package starts.
+    "kubernetes": Server("npm", ("kubernetes-mcp-server@0.0.67",), "kubernetes-mcp-server"),
+    "thinking": Server(
+        "npm",
+        ("@modelcontextprotocol/server-sequential-thinking@2026.8.31",),
+        "mcp-server-sequential-thinking",
+    ),
+    "commands": Server("npm", ("mcp-server-commands@0.5.0",), "mcp-server-commands"),
+    "calculator": Server("pip", ("mcp-server-calculator==0.2.1",), "mcp-server-calculator"),
+    "makefile": Server("pip", ("makefile-mcp==0.3.0",), "makefile-mcp"),
+    # No server: an interpreter with clients of the network, for clients/python.py.
+    "clients": Server("pip", ("aiohttp==3.14.5", "httpx==0.28.1", "requests==2.34.2"), "python"),
+    "duckdb": Server("pip", ("mcp-server-motherduck==1.1.0",), "mcp-server-motherduck"),
 }
 
 
