@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.hosts import Peer
 
-OFFERED: Final = frozenset(("no-grant", "no-network"))
+OFFERED: Final = frozenset(("no-grant", "no-network", "no-listen"))
 """Rules that say nobody granted it."""
 
 SPOKEN: Final = {
@@ -45,6 +45,8 @@ _MEANINGS: Final = {
     "no-network": "no rule of the grant opens the network",
     "no-host": "that is no name or address of a host",
     "host-socket": "only sockets made inside the sandbox can be connected to, and those a `unix` rule names",
+    "abstract-socket": "abstract sockets of this machine cannot be reached",
+    "no-listen": "no rule of `listen` opens that port",
     "not-own-address": "the sandbox has no such address",
     "sni": "the name its TLS client asked for is not that of the host",
     "stale-address": "the address was made up for a name that is forgotten by now",

@@ -42,6 +42,10 @@ _MEANINGS: Final = {
     "atomic-name": "a temporary name beside a granted file may only replace that file",
     "cache": "the cache is read-only once start-up has ended",
     "window-limit": "the call ran longer than `window_limit` allows, and its grant was withdrawn",
+    "moved": "what was there moved while it was decided on",
+    "proc": "in /proc a server sees its own processes, and of them no memory",
+    "script-depth": "scripts interpret one another too deeply",
+    "link-through-a-name": "a link may have `..` at its beginning only",
     "directory-too-large": "the directory holds too much to be looked through before it moves",
 }
 

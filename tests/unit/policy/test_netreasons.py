@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import mcpwrap
 from mcpwrap.operation import Decision, Denial, Event, Need, Operation
 from mcpwrap.policy.active import Bound, Unbound
 from mcpwrap.policy.bind import ABSENT, AMBIGUOUS, OUTSIDE_HOSTS, OWN_NETWORK
@@ -78,6 +82,21 @@ def test_a_name_that_leads_inside_is_offered_by_its_address_and_only_on_the_user
     literal = told("169.254.169.254:80", "address-guard:metadata")
     assert "it is a cloud's metadata service" in literal.sentence
     assert not literal.offer
+
+
+def test_every_rule_that_refuses_in_the_code_has_words_of_its_own() -> None:
+    sources = (path.read_text() for path in Path(mcpwrap.__file__).parent.rglob("*.py"))
+    rules = {rule for text in sources for rule in re.findall(r'Decision\(False, "([a-z-]+)"', text)}
+    assert len(rules) > 20
+    for need, target in ((Need.READ, "/x"), (CONNECT, "x.example:443")):
+        event = Event(Operation("read", need, target), Decision(False, "tools.t.fs_deny[0]"))
+        assert "a rule of the grant forbids it" in denial(event, POLICY, ("t",)).sentence
+    for rule in rules:
+        said = [told("x.example:443", rule).sentence]
+        said.append(
+            denial(Event(Operation("read", Need.READ, "/x"), Decision(False, rule)), POLICY, ("t",)).sentence
+        )
+        assert any("a rule of the grant forbids it" not in each for each in said), rule
 
 
 def test_what_was_granted_and_failed_is_no_refusal() -> None:
