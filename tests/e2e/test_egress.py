@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.client import Late, Message, Session, text
 from tests.e2e.corpus import Bench, bench, mcpwrap
 from tests.e2e.internet import METADATA, PRIVATE, PUBLIC, PUBLIC_2, PUBLIC_6, Internet, Service
+from tests.e2e.victim import DEPRIVED
 
 pytestmark = [pytest.mark.needs("userns", "seccomp", "landlock", "user", "openssl")]
 
@@ -63,8 +64,8 @@ NAMES = {
 class Run:
     """One wrapped server on its internet."""
 
-    def __init__(self, internet: Internet, place: Bench, session: Session) -> None:
-        self.internet, self.place, self.session = internet, place, session
+    def __init__(self, internet: Internet, place: Bench, session: Session, lacking: str) -> None:
+        self.internet, self.place, self.session, self.lacking = internet, place, session, lacking
 
     def call(self, tool: str, do: str, **arguments: object) -> Message:
         return self.session.call(tool, {"do": do, **arguments})
@@ -78,14 +79,25 @@ class Run:
 
 @contextlib.contextmanager
 def running(
-    internet: Internet, name: str, grant: str = GRANT, env: Mapping[str, str] | None = None
+    internet: Internet, name: str, grant: str = GRANT, env: Mapping[str, str] | None = None, lacking: str = ""
 ) -> Iterator[Run]:
     place = bench(name)
     file = place.work / "grant.toml"
     file.write_text(grant.replace("{CA}", internet.environ["SSL_CERT_FILE"]))
     file.chmod(0o600)
     tools = ["fetch", "arg", "postgres", "local", "time", "nothing", "serve"]
-    command = [*mcpwrap(), "--grant", str(file), "--", sys.executable, "-B", str(SERVER), json.dumps(tools)]
+    deprived = [sys.executable, "-I", "-B", str(DEPRIVED), lacking] if lacking else []
+    command = [
+        *deprived,
+        *mcpwrap(),
+        "--grant",
+        str(file),
+        "--",
+        sys.executable,
+        "-B",
+        str(SERVER),
+        json.dumps(tools),
+    ]
     session = Session(
         internet.command(*command),
         env={**place.env, **internet.environ, **(env or {})},
@@ -95,7 +107,7 @@ def running(
     try:
         session.initialize()
         session.answer(session.request("tools/list"))
-        yield Run(internet, place, session)
+        yield Run(internet, place, session, lacking)
     finally:
         session.close()
 
