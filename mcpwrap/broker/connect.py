@@ -76,7 +76,7 @@ def send(
             return
         path = unix.path_of(raw)
         if path is not None:
-            os.close(unix.find(session, caller, path, "send"))
+            os.close(unix.find(session, caller, path, "send").fd)
     finally:
         os.close(own)
     session.listener.proceed(notification)

@@ -103,7 +103,10 @@ def serve(
             elif fd == server_pidfd:
                 return
             else:
-                watches.call(fd, state)
+                try:
+                    watches.call(fd, state)
+                except BrokenPipeError as gone:
+                    raise Ended("mcpwrap is gone") from gone
 
 
 class Dispatch:

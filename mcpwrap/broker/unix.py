@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.broker.request import AT_FDCWD
 from mcpwrap.broker.resolve import failure
@@ -30,6 +30,14 @@ NAME_CACHES: Final = ("/run/nscd/socket", "/var/run/nscd/socket")
 _HOST_SOCKET: Final = Decision(False, "host-socket")
 _ABSTRACT: Final = Decision(False, "abstract-socket")
 _FAMILY: Final = struct.pack("=H", sockets.AF_UNIX)
+
+
+class Target(NamedTuple):
+    """An O_PATH descriptor of a path socket; if it is the host's, also its real path and the one asked for."""
+
+    fd: int
+    real: str = ""
+    written: str = ""
 
 
 def path_of(raw: bytes) -> bytes | None:
@@ -54,13 +62,13 @@ def connect(session: Session, notification: int, caller: Caller, own: int, raw: 
     target = find(session, caller, path, "connect")
     try:
         # The broker's working directory is that of its descriptors: there this one's name is its number.
-        return _connect(session, notification, own, _FAMILY + str(target).encode() + b"\0")
+        return _connect(session, notification, own, _FAMILY + str(target.fd).encode() + b"\0", target)
     finally:
-        os.close(target)
+        os.close(target.fd)
 
 
-def find(session: Session, caller: Caller, path: bytes, act: str) -> int:
-    """Return an O_PATH descriptor of the socket `path` leads to, if it may be connected to; else OSError."""
+def find(session: Session, caller: Caller, path: bytes, act: str) -> Target:
+    """Return the socket `path` leads to, if it may be connected to; else OSError. Its descriptor is the caller's."""
     try:
         found = session.resolver.find(caller, AT_FDCWD, path)
     except (FileNotFoundError, NotADirectoryError):
@@ -70,7 +78,7 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> int:
             if not stat.S_ISSOCK(found.stat.st_mode):
                 found.close()
                 raise failure(errno.ECONNREFUSED)
-            return found.fd
+            return Target(found.fd)
         found.close()
     written = os.path.normpath(session.absolute(caller, AT_FDCWD, path))
     if written in NAME_CACHES:
@@ -82,18 +90,24 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> int:
         raise session.absent(caller, AT_FDCWD, path, act, Need.CONNECT, creating=False)
     try:
         real = os.readlink(str(there))
-        decision = session.verdicts.effective.socket(real)
-        if not decision.allowed and written != real:
-            as_written = session.verdicts.effective.socket(written)
-            decision = as_written if as_written.allowed else decision
+        decision = _decide(session, real, written)
         if not decision.allowed:
             raise session.refuse(caller, act, Need.CONNECT, real, decision)
         session.verdicts.record(act, Need.CONNECT, real, decision, written=written, pid=caller.pid)
         if not stat.S_ISSOCK(os.fstat(there).st_mode):
             raise failure(errno.ECONNREFUSED)
-        return os.dup(there)
+        return Target(os.dup(there), real, written)
     finally:
         os.close(there)
+
+
+def _decide(session: Session, real: str, written: str) -> Decision:
+    """Return what the open windows say of a socket of the host."""
+    decision = session.verdicts.effective.socket(real)
+    if not decision.allowed and written != real:
+        as_written = session.verdicts.effective.socket(written)
+        return as_written if as_written.allowed else decision
+    return decision
 
 
 def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:
@@ -134,7 +148,7 @@ def _on_host(session: Session, path: str) -> int:
         return -1
 
 
-def _connect(session: Session, notification: int, own: int, raw: bytes) -> bool:
+def _connect(session: Session, notification: int, own: int, raw: bytes, target: Target | None = None) -> bool:
     """Connect without waiting, or in a process beside the broker if the listener's queue is full."""
     blocking = os.get_blocking(own)
     if blocking:
@@ -151,6 +165,11 @@ def _connect(session: Session, notification: int, own: int, raw: bytes) -> bool:
 
     def wait() -> None:
         sockets.connect(own, raw)
+        session.verdicts.refresh()
+        if target is not None and target.real and not _decide(session, target.real, target.written).allowed:
+            # The window has closed while the daemon was busy.
+            sockets.shutdown(own)
+            raise failure(errno.ECONNREFUSED)
         session.listener.answer(notification, 0)
 
     session.park(wait)

@@ -37,6 +37,7 @@ MSG_NOSIGNAL = 0x4000
 MSG_FASTOPEN = 0x20000000
 _MSG_CMSG_CLOEXEC = 0x40000000
 _SCM_RIGHTS = 1
+_SHUT_RDWR = 2
 _CONTROL = struct.Struct("=QiiiI")
 """struct cmsghdr with one descriptor and its padding."""
 _CONTROL_HEADER = struct.Struct("=Qii")
@@ -142,6 +143,11 @@ def tcp_state(fd: int) -> int:
     state, size = ctypes.c_uint8(), ctypes.c_uint32(1)
     syscall(NR["getsockopt"], fd, IPPROTO_TCP, TCP_INFO, ctypes.byref(state), ctypes.byref(size))
     return state.value
+
+
+def shutdown(fd: int) -> None:
+    """End the connection of `fd` in both directions, for every process that holds it."""
+    syscall(NR["shutdown"], fd, _SHUT_RDWR)
 
 
 def reset(fd: int) -> None:

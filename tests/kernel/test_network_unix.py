@@ -173,3 +173,52 @@ show(talk("\\0own"))
         )
         done = here.run("[server]\n", code)
     assert done.values == ["ECONNREFUSED", "own"]
+
+
+def test_a_daemon_that_was_busy_is_not_reached_when_the_window_has_closed(here: Network) -> None:
+    busy, path = socket.socket(socket.AF_UNIX), str(here.home / "busy")
+    busy.bind(path)
+    busy.listen(0)
+    filling = [socket.socket(socket.AF_UNIX)]
+    while not filling[-1].connect_ex(path):
+        filling.append(socket.socket(socket.AF_UNIX))
+        filling[-1].setblocking(False)
+    go = socket.socket(socket.AF_UNIX)
+    go.bind(str(here.home / "go"))
+    go.listen()
+    said: list[bytes] = []
+
+    def serve() -> None:
+        go.accept()[0].close()
+        busy.settimeout(5)
+        for _ in filling[:-1]:
+            busy.accept()[0].close()
+        with busy.accept()[0] as peer:
+            peer.settimeout(5)
+            said.append(peer.recv(100))
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    code = f"""
+window("query")
+peer = socket.socket(socket.AF_UNIX)
+found = []
+def talk():
+    found.append(outcome(peer.connect, {path!r}))
+    found.append(outcome(peer.send, b"owned"))
+thread = threading.Thread(target=talk)
+thread.start()
+thread.join(0.5)
+waits = thread.is_alive()
+window("other")
+socket.socket(socket.AF_UNIX).connect({str(here.home / "go")!r})
+thread.join(5)
+show([waits, *found])
+"""
+    grant = f'[server]\nunix = ["{here.home}/go"]\n[tools.query]\nunix = ["{path}"]\n'
+    done = here.run(grant, code)
+    thread.join(5)
+    assert done.value() == [True, "ECONNREFUSED", "EPIPE"]
+    assert said == [b""]
+    for each in (busy, go, *filling):
+        each.close()

@@ -46,6 +46,7 @@ class Machine:
         cwd: str = HOME,
         apart: tuple[str, ...] = (),
         replicas: tuple[Replica, ...] = (),
+        sockets: tuple[str, ...] = (),
     ) -> Plan:
         """Return the plan for this floor on this machine."""
         facts = Facts(
@@ -65,7 +66,8 @@ class Machine:
             identity=lambda _: None,
         )
         floor = Floor(reads, writes, executables, files, parents, covers, links, missing, any_writable)
-        return plan(floor, facts, Options("/usr/bin/node", look=self.look, apart=apart, replicas=replicas))
+        options = Options("/usr/bin/node", look=self.look, apart=apart, replicas=replicas, sockets=sockets)
+        return plan(floor, facts, options)
 
 
 USUAL = {
