@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mcpwrap.broker import connect as sockets
 from mcpwrap.broker import hostsockets, mutate
+from mcpwrap.broker.ask import ask
 from mcpwrap.broker.foreign import watch
 from mcpwrap.broker.mutate import timespecs, timevals, utimbuf
 from mcpwrap.broker.open import open_at
@@ -134,6 +135,15 @@ EXECS: dict[int, Callable[[Caller, Args], tuple[int, bytes, int]]] = _by_number(
     }
 )
 """(directory, path, flags) of an execution; decided, then left to the kernel."""
+
+ASKS: dict[int, Callable[[Session, Caller, Args], None]] = _by_number(
+    {
+        "access": lambda s, c, a: ask(s, c, AT_FDCWD, a[0]),
+        "faccessat": lambda s, c, a: ask(s, c, as_int(a[0]), a[1]),
+        "faccessat2": lambda s, c, a: ask(s, c, as_int(a[0]), a[1]),
+    }
+)
+"""Refused, or left to the kernel, which opens nothing for them."""
 
 DIRECT = frozenset(NR[name] for name in ("arch_prctl", "set_tid_address") if name in NR)
 """Made by every C library once after an execution: trapped so that the new image can be verified."""

@@ -12,7 +12,7 @@ import select
 from typing import TYPE_CHECKING
 
 from mcpwrap.broker.address import LOOPBACK, Internet
-from mcpwrap.broker.calls import DIRECT, EXECS, OPENS, SOCKETS, VALUES
+from mcpwrap.broker.calls import ASKS, DIRECT, EXECS, OPENS, SOCKETS, VALUES
 from mcpwrap.broker.exec import Executions, WrongImage
 from mcpwrap.broker.foreign import PROCESSES
 from mcpwrap.broker.listener import Listener
@@ -147,6 +147,9 @@ class Dispatch:
                 return SOCKETS[number](self._session, ident, caller, args)
             if number in PROCESSES:
                 PROCESSES[number](self._session, args)
+                return ends.proceed(ident)
+            if number in ASKS:
+                ASKS[number](self._session, caller, args)
                 return ends.proceed(ident)
             if number in EXECS:
                 self._executions.allow(caller, *EXECS[number](caller, args))

@@ -179,6 +179,11 @@ class Effective:
             return False
         return on.is_writable(ground) and not self._rules.any_writable
 
+    def is_hook(self, path: str) -> bool:
+        """Whether `path` lies where git keeps the programs it runs by itself."""
+        protected = self._grounds.of(path).protected
+        return protected is not None and protected.id.endswith("/hooks")
+
     def created(self, path: str, *, directory: bool = True) -> None:
         """Note that the tree made `path` (mkdir, or a regular file with `directory=False`).
 

@@ -105,6 +105,13 @@ GROUPS: tuple[Group, ...] = (
         arguments.FCNTL,
         "fcntl",
     ),
+    Group(
+        "asking to execute",
+        "git asks so of its hooks and passes over those it may not run: that is a refusal somebody should know of",
+        arguments.MAY_EXECUTE,
+        "access",
+    ),
+    Group("asking to execute at", "as `asking to execute`", arguments.MAY_EXECUTE_AT, "faccessat faccessat2"),
     Group("personality", "the default, and asking", arguments.PERSONALITY, "personality"),
     Group("limits of another", "its own only: init is of the same user", arguments.OWN_LIMITS, "prlimit64"),
     # Allowed
@@ -127,7 +134,7 @@ GROUPS: tuple[Group, ...] = (
         "looking",
         "what is there, of what kind and with what attributes: covered by mounts; no content is read by these",
         ALLOW,
-        "stat lstat newfstatat statx statfs access faccessat faccessat2 readlink readlinkat getcwd chdir fchdir "
+        "stat lstat newfstatat statx statfs readlink readlinkat getcwd chdir fchdir "
         "getxattr lgetxattr listxattr llistxattr inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
     ),
     Group(

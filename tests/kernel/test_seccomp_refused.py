@@ -128,7 +128,7 @@ def test_a_memory_file_that_can_never_be_run_is_allowed() -> None:
     assert answers("filtered", case) == answers("bare", case)
 
 
-TRAPPING = {"thread pointer", "send to an address"}
+TRAPPING = {"thread pointer", "send to an address", "asking to execute", "asking to execute at"}
 """Groups of `Check`s that refuse nothing."""
 
 

@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
 
 def test_every_trapped_call_has_exactly_one_handler() -> None:
     tables = [set(calls.OPENS), set(calls.VALUES), set(calls.SOCKETS), set(calls.EXECS), set(calls.DIRECT)]
-    tables.append(set(PROCESSES))
+    tables += [set(PROCESSES), set(calls.ASKS)]
     handled = set().union(*tables)
     assert sum(map(len, tables)) == len(handled)
     overlays = [bare_calls.groups(scoped=one, copies=two) for one in (True, False) for two in (True, False)]
