@@ -6,7 +6,7 @@ import os
 import signal
 
 from mcpwrap.kernel import process
-from mcpwrap.sandbox import bare_calls, child, init, landlock, mounts, namespaces
+from mcpwrap.sandbox import child, init, landlock, mounts, namespaces
 from mcpwrap.sandbox.child import Dress, Program
 from mcpwrap.sandbox.ends import Ends
 from mcpwrap.sandbox.memory import OomScore
@@ -97,4 +97,6 @@ class Namespaced:
             return Dress(processes, GROUPS)
         if self.plan.tier == "B":
             return Dress(processes)
-        return Dress(processes, bare_calls.UNWATCHED, listener=False)
+        from mcpwrap.sandbox.bare_calls import UNWATCHED  # only needed without a broker
+
+        return Dress(processes, UNWATCHED, listener=False)

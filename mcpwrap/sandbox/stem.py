@@ -15,7 +15,6 @@ from mcpwrap.errors import EXIT_FAILED, CannotConfine, Error
 from mcpwrap.kernel import landlock as kernel_landlock
 from mcpwrap.kernel import process, sockets
 from mcpwrap.sandbox import child, landlock, report
-from mcpwrap.sandbox.bare import Bare
 from mcpwrap.sandbox.ends import Ends as StemEnds
 from mcpwrap.sandbox.inherited import close_others, occupy_standard
 from mcpwrap.sandbox.namespaced import Namespaced
@@ -23,6 +22,7 @@ from mcpwrap.sandbox.plan import Plan
 
 if TYPE_CHECKING:
     from mcpwrap.policy.compile import Policy
+    from mcpwrap.sandbox.bare import Bare
 
 
 class Child(NamedTuple):
@@ -156,8 +156,7 @@ class _Stem:
                 f"this kernel has {f'only Landlock ABI {self.abi}' if self.abi else 'no Landlock'}",
                 "Linux 5.19 or newer with CONFIG_SECURITY_LANDLOCK, booted with landlock in the list of lsm=",
             )
-        kind = Bare if self.plan.tier == "C" else Namespaced
-        confinement = self.confinement = kind(self.plan, ends, self.abi)
+        confinement = self.confinement = _confinement(self.plan, ends, self.abi)
         host = confinement.begin()
         # What the broker needs is imported while pid 1 builds the view, and before the view, which does
         # not hold mcpwrap, is entered.
@@ -223,6 +222,14 @@ class _Stem:
             "system calls": "active",
             "memory": "degraded: no cgroup of its own; the tree is looked at every 250 ms",
         }
+
+
+def _confinement(plan: Plan, ends: StemEnds, abi: int) -> Namespaced | Bare:
+    if plan.tier != "C":
+        return Namespaced(plan, ends, abi)
+    from mcpwrap.sandbox.bare import Bare  # only needed without namespaces
+
+    return Bare(plan, ends, abi)
 
 
 def _outlives(server: int, life: int) -> bool:
