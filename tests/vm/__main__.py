@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,23 +27,22 @@ WANTED: Final = (
 )  # fmt: skip
 """Of the locked requirements, what the tests in the guest import."""
 GUEST_SECONDS: Final = 1_500
-MEMORY: Final = "6G"
-"""A tree may hold half of it: the fork bomb of the victims needs 2 GiB before it meets its own limit."""
+MEMORY: Final = "8G"
+"""A tree may hold half of it: the fork bomb of the victims needs 3 GiB before it meets its own limit."""
 LEFT_OUT: Final = (".git", ".venv", ".vm", ".demo", "__pycache__", "*_cache", ".hypothesis", "dist", "build")
 
 
 def main(arguments: list[str]) -> int:
     """Return 0 if the tests passed on every kernel that was asked for."""
-    series, _, tests = " ".join(arguments).partition("--")
-    wanted = series.split() or list(image.SUITES)
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    wanted, tests = arguments[:cut] or list(image.SUITES), shlex.join(arguments[cut + 1 :])
     unknown = [each for each in wanted if each not in image.SUITES]
     if unknown:
         sys.exit(f"no kernel series {', '.join(unknown)}: {', '.join(image.SUITES)}")
     CACHE.mkdir(parents=True, exist_ok=True)
-    apt = image.Apt(CACHE / "apt")
-    userland = image.userland(apt, CACHE, _requirements())
-    project = _project(tests.strip() or TESTS)
-    results = {each: _boot(image.kernel(apt, each, CACHE), userland, project) for each in wanted}
+    userland = image.userland(CACHE, _requirements())
+    project = _project(tests or TESTS)
+    results = {each: _boot(image.kernel(each, CACHE), userland, project) for each in wanted}
     for each, (status, seconds) in results.items():
         print(f"Linux {each}: {'passed' if status == 0 else f'FAILED ({status})'} in {seconds:.0f} s")
     return int(any(status for status, _ in results.values()))

@@ -20,6 +20,7 @@ USERLAND: Final = (
     "python3", "git", "bash", "dash", "tar", "gzip", "diffutils",
     "coreutils", "findutils", "grep", "sed", "util-linux", "mount", "procps", "iproute2",
 )  # fmt: skip
+USERLAND_SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Of Debian 12, the guest's userland under both kernels."""
 MODULES: Final = ("virtio_pci", "virtio_blk")
@@ -47,30 +48,31 @@ def run(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | Non
 
 
 class Apt:
-    """An apt that knows Debian 12 and its backports, and touches nothing of the machine's."""
+    """An apt that knows one suite of Debian, and touches nothing of the machine's."""
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
+    def __init__(self, cache: Path, suite: str) -> None:
+        self._state = state = cache / f"apt-{suite}"
         for name in ("lists/partial", "archives/partial", "empty.d"):
             (state / name).mkdir(parents=True, exist_ok=True)
         (state / "status").touch()
-        (state / "sources.list").write_text("".join(f"{line}\n" for line in self._sources()))
+        (state / "sources.list").write_text(f"deb {self._site()} {suite} main\n")
         self._options = [
             f"-oDir::State={state}", f"-oDir::State::lists={state}/lists", f"-oDir::State::status={state}/status",
             f"-oDir::Cache={state}", f"-oDir::Cache::archives={state}/archives",
             f"-oDir::Etc::sourcelist={state}/sources.list", f"-oDir::Etc::sourceparts={state}/empty.d",
-            "-oAPT::Architecture=amd64", "-oAPT::Install-Recommends=false", "-oAPT::Sandbox::User=",
+            "-oAPT::Architecture=amd64",
+            "-oAPT::Install-Recommends=false", "-oAPT::Sandbox::User=",
         ]  # fmt: skip
         run("apt-get", *self._options, "-qq", "update")
 
-    def _sources(self) -> list[str]:
-        """Return source lines at the site this machine takes Debian's packages from."""
+    def _site(self) -> str:
+        """Return where this machine takes Debian's packages from."""
         targets = run("apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(CREATED_BY)")
         sites = [line.split() for line in targets.splitlines() if line.endswith(" Packages")]
         site = next((site for site, release, _ in sites if not release.endswith("-security")), None)
         if site is None:
             sys.exit("no package source of Debian is configured on this machine")
-        return [f"deb {site} {suite} main" for suite in SUITES.values()]
+        return site
 
     def newest(self, pattern: str) -> str:
         """Return the package with the highest version in its name among those that match."""
@@ -103,8 +105,9 @@ class Apt:
         return sorted({line.split()[1] for line in real if line.startswith("Package: ")} & set(names))
 
 
-def kernel(apt: Apt, series: str, cache: Path) -> Kernel:
+def kernel(series: str, cache: Path) -> Kernel:
     """Return Debian's newest cloud kernel of a series, with an initramfs that mounts /dev/vda."""
+    apt = Apt(cache, SUITES[series])
     package = apt.newest(rf"linux-image-{re.escape(series)}\.[0-9.]+[+-][a-z0-9+]+-cloud-amd64")
     place = cache / package
     version = package.removeprefix("linux-image-")
@@ -166,7 +169,7 @@ def _with_dependencies(modules: Path) -> dict[str, bytes]:
     return done
 
 
-def userland(apt: Apt, cache: Path, requirements: Path) -> Path:
+def userland(cache: Path, requirements: Path) -> Path:
     """Return the guest's disk, the same under every kernel: Debian 12, Python, what the tests import."""
     image = cache / "userland.ext4"
     if image.exists():
@@ -177,6 +180,7 @@ def userland(apt: Apt, cache: Path, requirements: Path) -> Path:
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir()
         (root / name).symlink_to(f"usr/{name}")
+    apt = Apt(cache, USERLAND_SUITE)
     apt.unpack(apt.closure(USERLAND), root)
     for name in (
         "proc",
@@ -198,6 +202,8 @@ def userland(apt: Apt, cache: Path, requirements: Path) -> Path:
         "root:x:0:0:root:/root:/bin/sh\ntester:x:1500:1500::/home/tester:/bin/bash\n"
     )
     (root / "etc/group").write_text("root:x:0:\ntester:x:1500:\n")
+    (root / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
+    (root / "etc/resolv.conf").write_text("nameserver 192.0.2.1\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
     run(
         sys.executable, "-m", "pip", "install", "--quiet", "--target", root / "opt/tests",
@@ -205,11 +211,23 @@ def userland(apt: Apt, cache: Path, requirements: Path) -> Path:
     )  # fmt: skip
     # As an editable installation would: seen with `python -I` as well.
     (root / "usr/lib/python3/dist-packages/project.pth").write_text("/project\n/opt/tests\n")
+    _compile(root)
     shutil.copy(Path(__file__).with_name("guest-init"), root / "guest-init")
     (root / "guest-init").chmod(0o755)
     disk(root, image, IMAGE_SIZE)
     shutil.rmtree(root)
     return image
+
+
+def _compile(root: Path) -> None:
+    """Compile Python's library by the interpreter that was unpacked: nobody may write there in the guest."""
+    (root / f"usr/lib/python{PYTHON}/sitecustomize.py").unlink(missing_ok=True)  # leads out of `root`
+    libraries = root / "usr/lib/x86_64-linux-gnu"
+    run(
+        root / "lib64/ld-linux-x86-64.so.2", "--library-path", libraries, root / f"usr/bin/python{PYTHON}", "-S",
+        "-m", "compileall", "-q", "-s", root, "-p", "/", root / f"usr/lib/python{PYTHON}", root / "opt/tests",
+        env={"PYTHONHOME": str(root / "usr"), "PATH": ""},
+    )  # fmt: skip
 
 
 def disk(root: Path, image: Path, size: str) -> None:
