@@ -101,6 +101,10 @@ TOOLS_LISTED: Final = 4_096
 """Tools of one server kept in mind, each by its digest. Servers list tens of them, and models are given no more than
 a few hundred."""
 
+LIST_BYTES: Final = 4 * 1024 * 1024
+"""One answer to `tools/list`. The largest seen has 94,611 bytes; this is a million tokens, more than a model takes.
+A line of `MAX_LINE` that nests as deep as it may would take 40 s to be looked through."""
+
 LIST_SECONDS: Final = 2.0
 """A call that comes before the server's tools are known waits so long for mcpwrap's own `tools/list`."""
 

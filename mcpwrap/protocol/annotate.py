@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpwrap.limits import DENIALS_TOLD, NAME_SHOWN
@@ -101,16 +100,17 @@ def stripped(text: str, path: Sequence[str]) -> str:
     return splice.apply(text, [splice.without_prefix(text, splice.at_path(text, path), OUR_PREFIX)])
 
 
-def withheld(text: str, path: Sequence[str], call: Call) -> str:
-    """Return the message `text` with the result at `path` replaced by an `isError` one that tells the denials only."""
+def withheld(text: str, path: Sequence[str], call: Call, task_id: str = "") -> str:
+    """Return the message `text` with the result at `path` replaced by an `isError` one that tells the denials only.
+
+    If it said that it is related to a task, it still does: to `task_id`.
+    """
     span = splice.at_path(text, path)
     meta: dict[str, Any] = {DENIALS_KEY: as_meta(call.denials)}
     members = splice.members(text, span) if text[span.start] == "{" else {}
     own = members.get("_meta")
-    if own is not None and text[own.start] == "{":
-        related = splice.members(text, own).get(_RELATED_TASK)
-        if related is not None:
-            meta[_RELATED_TASK] = json.loads(related.of(text))
+    if task_id and own is not None and text[own.start] == "{" and _RELATED_TASK in splice.members(text, own):
+        meta[_RELATED_TASK] = {"taskId": task_id}  # And nothing else of what the server put there.
     result = _failed(call, told(call.denials, call.untold, _WITHHELD_HEAD), meta)
     return splice.apply(text, [splice.Edit(span, dump(result))])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcpwrap.protocol.jsonrpc import ENVELOPE, Reading, named, possible_ids
+from mcpwrap.protocol.jsonrpc import ENVELOPE, Reading, folded, named, possible_ids
 from mcpwrap.protocol.mcp import ERROR, RESULT
 
 if TYPE_CHECKING:
@@ -43,11 +43,9 @@ def doubt(reading: Reading, messages: list[Any]) -> str:
 def answered_ids(reading: Reading, messages: list[Any]) -> list[int | str]:
     """Return every id of the client's own requests that some client may take these messages to answer."""
     ids: list[int | str] = []
-    for message in messages:
-        if type(message) is not dict:
-            continue
+    for message in _each(messages):
         pairs = list(reading.pairs(message))
-        keys = {key.casefold() for key, _ in pairs}
+        keys = {folded(key) for key, _ in pairs}
         if "method" not in keys or "result" in keys or "error" in keys:
             ids += possible_ids(pairs)
     return ids
@@ -55,10 +53,19 @@ def answered_ids(reading: Reading, messages: list[Any]) -> list[int | str]:
 
 def lists_tools(reading: Reading, message: object) -> bool:
     """Tell whether some client may take a message for a list of tools, whatever it is the answer to."""
-    if type(message) is not dict:
-        return False
-    results = [part for part in named(reading.pairs(message), "result") if type(part) is dict]
-    return any(key.casefold() == "tools" for result in results for key, _ in reading.pairs(result))
+    results = (part for each in _each([message]) for part in named(reading.pairs(each), "result"))
+    return any(
+        folded(key) == "tools" for part in results if type(part) is dict for key, _ in reading.pairs(part)
+    )
+
+
+def _each(messages: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield every object among the messages of a line, those of a batch in a batch too."""
+    for message in messages:
+        if type(message) is dict:
+            yield message
+        elif type(message) is list:
+            yield from _each(message)
 
 
 def _carriers(message: dict[str, Any]) -> Iterator[object]:

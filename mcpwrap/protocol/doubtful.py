@@ -55,17 +55,18 @@ class Doubtful:
         """Close every window whose id the line may answer.
 
         The line is withheld, and answered for, if one of them saw a denial, or if the line may be the answer to
-        what nobody asked yet; without `passes`, always.
+        what nobody asked yet, or one that is to be looked through; without `passes`, always.
         """
         calls = self._calls
         if any(calls.listings.expects(spelled) for spelled in ids):
-            calls.listings.take_own(None, twice=False, out=calls.out)
+            calls.listings.take_own(None, "", twice=False, out=calls.out)
         meant = {spelled: calls.meant(spelled) for spelled in ids}
         known = dict.fromkeys(each for each in meant.values() if each is not None)
         if forged := [each for each in known if each in calls.held]:
             self.forged(forged[0])
             return
         closed = [calls.in_flight[each] for each in known if each in calls.in_flight]
+        unread = any(map(calls.passing.is_looked_through, known))
         others = [each for each in known if calls.passing.give_up(each)]
         calls.out += self._faults.note(
             "uncertain", f"a line of the server: {why}", loud=True, windows=len(closed)
@@ -73,7 +74,9 @@ class Doubtful:
         for call in closed:
             calls.close(call, Turn.ANSWERED, "uncertain")
         early = any(each is None and not calls.passing.may_answer(spelled) for spelled, each in meant.items())
-        withheld = early or not passes or any(map(is_ours, ids)) or any(hint in line for hint in _OURS)
+        withheld = (
+            early or unread or not passes or any(map(is_ours, ids)) or any(hint in line for hint in _OURS)
+        )
         if withheld or any(call.denials for call in closed):
             calls.out.extend(Reply(failure(call, LOST, call.denials)) for call in closed)
             calls.out.extend(Reply(error_reply(each, INTERNAL_ERROR, LOST)) for each in others)

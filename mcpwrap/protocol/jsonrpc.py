@@ -1,9 +1,9 @@
 """Reading one line of JSON-RPC 2.0 with certainty, or saying that it cannot be.
 
 Two peers may read one text differently: duplicate keys (first or last wins), keys that differ in case (Go
-matches them without regard to it), ids written `1.0`, `null` or `true`, bad UTF-8 (refused, or replaced),
-deep nesting, half surrogate pairs. What is read here is only looked at; the bytes themselves go on
-unchanged.
+matches them without regard to it) or behind a NUL (cJSON ends them there), ids written `1.0`, `null` or `true`,
+bad UTF-8 (refused, replaced, or left out), deep nesting, half surrogate pairs. What is read here is only
+looked at; the bytes themselves go on unchanged.
 """
 
 from __future__ import annotations
@@ -128,6 +128,20 @@ def whole(text: str) -> bool:
     return True
 
 
+PROTOTYPE: Final = "__proto__"
+"""What is copied by `Object.assign()` has the members of such a member, where it has none of its own."""
+
+
+def folded(key: str) -> str:
+    """Return how a key is compared by the loosest of readers: without regard to case, and up to its first NUL."""
+    return key.partition("\0")[0].casefold()
+
+
+def _loose(key: str) -> str:
+    """Return the same without underscores: mcp 2 (Python) takes `input_schema` for `inputSchema`."""
+    return folded(key[:1] + key[1:].replace("_", ""))
+
+
 class Names:
     """Keys that mean something in one object, and how others may spell them."""
 
@@ -135,12 +149,12 @@ class Names:
 
     def __init__(self, *keys: str) -> None:
         self._exact = frozenset(keys)
-        self._folded = frozenset(key.casefold() for key in keys)
+        self._folded = frozenset(_loose(key) for key in keys)
 
     def odd(self, keys: Iterable[str]) -> str:
-        """Return the first key that equals one of these but for its case (full Unicode folding), or ""."""
+        """Return the first key that equals one of these as some reader compares them, or ""."""
         for key in keys:
-            if key not in self._exact and key.casefold() in self._folded:
+            if key not in self._exact and _loose(key) in self._folded:
                 return key
         return ""
 
@@ -150,8 +164,8 @@ ENVELOPE: Final = Names("jsonrpc", "id", "method", "params", "result", "error")
 
 
 def named(pairs: Iterable[tuple[str, Any]], name: str) -> list[Any]:
-    """Return the values of all members called `name`, in whatever case."""
-    return [value for key, value in pairs if key == name or key.casefold() == name]
+    """Return the values of all members some reader takes for `name`."""
+    return [value for key, value in pairs if key == name or folded(key) == name]
 
 
 def as_number(text: str) -> int | None:

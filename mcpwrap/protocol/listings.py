@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpwrap.limits import LIST_BYTES
 from mcpwrap.protocol.actions import Forward, Listed, Note, Reply
 from mcpwrap.protocol.asking import Asking
 from mcpwrap.protocol.bounded import Faults
@@ -91,10 +92,10 @@ class Listings:
         """Tell whether an answer with this id is the one to mcpwrap's own request."""
         return self._asking.expects(request_id)
 
-    def take_own(self, message: dict[str, Any] | None, *, twice: bool, out: list[Action]) -> None:
+    def take_own(self, message: dict[str, Any] | None, text: str, *, twice: bool, out: list[Action]) -> None:
         """Take the answer to mcpwrap's own request; None stands for one in a line that is not certain."""
         result = message.get("result") if message is not None and not twice else None
-        if type(result) is not dict or self._doubt(result):
+        if type(result) is not dict or self._doubt(result, text):
             result = None
         else:
             self._take(result, out)
@@ -107,10 +108,10 @@ class Listings:
 
         `twice`: an object in its line names a key twice.
         """
-        result = message.get("result")
-        if type(result) is not dict:
+        if "result" not in message:
             return text
-        if why := "it names a key twice" if twice else self._doubt(result):
+        result = message["result"]
+        if why := "it names a key twice" if twice else self._doubt(result, text):
             out += self._faults.note("uncertain", f"the server's list of tools: {why}", loud=True)
             request_id = message.get("id")
             if usable_id(request_id):
@@ -119,7 +120,9 @@ class Listings:
         marks = self._take(result, out)
         return marked(text, marks) if marks else text
 
-    def _doubt(self, result: dict[str, Any]) -> str:
+    def _doubt(self, result: object, text: str) -> str:
+        if len(text) > LIST_BYTES:
+            return f"it is longer than {LIST_BYTES} bytes"
         try:
             return doubt(result)
         except RecursionError:

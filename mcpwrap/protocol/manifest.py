@@ -13,7 +13,7 @@ from mcpwrap.limits import MAX_DEPTH, TOOLS_LISTED
 from mcpwrap.protocol import splice
 from mcpwrap.protocol.bounded import is_short
 from mcpwrap.protocol.canonical import FIELDS, Described, described
-from mcpwrap.protocol.jsonrpc import Names, deeper_than, dump, whole
+from mcpwrap.protocol.jsonrpc import PROTOTYPE, Names, deeper_than, dump, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,21 +94,23 @@ class Manifest:
         return None
 
 
-def doubt(result: dict[str, Any]) -> str:
+def doubt(result: object) -> str:
     """Return why some client may read this result of `tools/list` otherwise than it is read here, or ""."""
+    if type(result) is not dict:
+        return "it is no object"
     entries = result.get("tools")
-    if LISTED.odd(result):
-        return "its members are named in odd case"
+    if LISTED.odd(result) or PROTOTYPE in result:
+        return "its members are named in a way that clients read differently"
     if type(entries) is not list:
         return "its tools are no array"
     if deeper_than(MAX_DEPTH, entries):
         return f"it nests deeper than {MAX_DEPTH} levels"
     for entry in entries:
         name = entry.get("name") if type(entry) is dict else None
-        if type(name) is not str or not whole(name):
+        if type(name) is not str or not whole(name) or "\0" in name:
             return "a tool in it has no name"
-        if ENTRY.odd(entry):
-            return "the members of a tool are named in odd case"
+        if ENTRY.odd(entry) or PROTOTYPE in entry:
+            return "the members of a tool are named in a way that clients read differently"
     return ""
 
 

@@ -40,6 +40,9 @@ DENIALS_KEY: Final = "mcpwrap/denials"
 OUR_PREFIX: Final = "mcpwrap/"
 """`_meta` keys only mcpwrap may write."""
 
+METAS: Final = ("_meta", "meta")
+"""mcp 2 (Python) reads the second where the first is absent."""
+
 PARAMS: Final = Names(
     "name", "arguments", "uri", "ref", "argument", "task", "_meta", "requestState", "inputResponses"
 )
@@ -53,6 +56,10 @@ _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 _TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _LONGEST_MS: Final = 1e12
 """30 years; a float takes no larger integer than 1e308."""
+_OUTCOME: Final = frozenset({"content", "structuredContent", "isError"})
+"""Members of the outcome of a call."""
+_IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
+"""In the `_meta` of an answer that announces a task (2025-11-25): what the model is to read meanwhile."""
 _COMPLETE: Final = "completion/complete"
 _WINDOWED: Final = {"resources/": "resources", "prompts/": "prompts"}
 """How such methods begin, and the area whose tables hold for them."""
@@ -78,7 +85,7 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
         return f"the key {odd[:40]!r} of params is read differently by different servers"
     if method == TOOLS_CALL:
         tool = params.get("name")
-        if type(tool) is not str or not tool or not whole(tool):
+        if type(tool) is not str or not is_name(tool):
             return "params.name must be the name of a tool"
         arguments: Any = params.get("arguments")
         if arguments is None:
@@ -97,6 +104,11 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
     state = params.get("requestState")
     call.request_state = state if type(state) is str else None
     return call
+
+
+def is_name(tool: str) -> bool:
+    """Tell whether a text is the same name to all, and no longer than any tool's (C ends it at its first NUL)."""
+    return tool != "" and whole(tool) and "\0" not in tool and is_short(tool)
 
 
 def _area(method: str, params: dict[str, Any]) -> str:
@@ -136,7 +148,9 @@ def created_task(call: Call, result: object) -> dict[str, Any] | None:
 
     A client that did not ask for one takes the result for the outcome, and each takes `content` for it.
     """
-    if type(result) is not dict or not (call.wants_task or call.knows_tasks) or "content" in result:
+    if type(result) is not dict or not (call.wants_task or call.knows_tasks):
+        return None
+    if not _OUTCOME.isdisjoint(result):
         return None
     extended = call.knows_tasks and result.get("resultType") == "task"
     task = result if extended else result.get("task") if call.wants_task else None
@@ -144,6 +158,20 @@ def created_task(call: Call, result: object) -> dict[str, Any] | None:
         return None
     task_id = task.get("taskId")
     return task if type(task_id) is str and is_short(task_id) else None
+
+
+def speaks(result: object) -> bool:
+    """Tell whether a result that announces a task says something to the model beside that."""
+    metas = (result.get(name) for name in METAS) if type(result) is dict else ()
+    return any(type(meta) is dict and _IMMEDIATE in meta for meta in metas)
+
+
+def spoken_for_us(holder: dict[str, Any]) -> list[str]:
+    """Return which members of an object are a `_meta` that holds keys only mcpwrap may write."""
+    metas = ((name, holder.get(name)) for name in METAS)
+    return [
+        name for name, meta in metas if type(meta) is dict and any(key.startswith(OUR_PREFIX) for key in meta)
+    ]
 
 
 def ttl_seconds(task: dict[str, Any]) -> float | None:

@@ -28,3 +28,8 @@ class Outcomes:
         if not self.withholds:
             return annotated(text, path, call, block=final and call.method == TOOLS_CALL)
         return withheld(text, path, call)
+
+    def of_task(self, text: str, path: Sequence[str], call: Call, task_id: str) -> str:
+        """Return the same for the outcome of a task; what cannot bear the denials is replaced by them."""
+        on = None if self.withholds else annotated(text, path, call, block=call.method == TOOLS_CALL)
+        return withheld(text, path, call, task_id) if on is None else on

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mcpwrap.protocol.bounded import Remembered
+
+TOOLS_LIST: Final = "tools/list"
 
 Id = int | str
 
@@ -21,6 +25,11 @@ class Passing(Remembered[Id, tuple[str, str]]):
             return False
         self.late[request_id] = None
         return True
+
+    def is_looked_through(self, request_id: Id) -> bool:
+        """Tell whether the answer to a request must be read before it goes on: a list, or what a task came to."""
+        method, task = self.get(request_id, ("", ""))
+        return method == TOOLS_LIST or task != ""
 
     def may_answer(self, request_id: object) -> bool:
         """Tell whether an answer with this id, to nothing in flight, may be to what we gave up or forgot."""

@@ -105,14 +105,23 @@ class ServerLines:
         if not any(type(message) is dict and message.get("jsonrpc") == "2.0" for message in messages):
             self._doubtful.noise(line, "noise", "it is no JSON-RPC message")
         elif why := doubt(reading, messages):
-            listing = any(lists_tools(reading, message) for message in messages)
-            self._doubtful.uncertain(answered_ids(reading, messages), line, why, passes=not listing)
+            readings = [reading] if reading.exact else [reading, *self._ignoring(line)]
+            ids = [each for one in readings for each in answered_ids(one, [one.value])]
+            listing = any(lists_tools(one, one.value) for one in readings)
+            self._doubtful.uncertain(ids, line, why, passes=not listing)
         elif type(reading.value) is list:
             self._batch(reading, line, now)
         else:
             text = self._message(reading.value, reading.text, now, reading)
             if text is not None:
                 self._calls.out.append(Reply(line if text is reading.text else text.encode()))
+
+    def _ignoring(self, line: bytes) -> list[Reading]:
+        """Return how a client reads a line that leaves out what is no UTF-8, if it can."""
+        try:
+            return [self._reader.read(line.decode(errors="ignore").encode())]
+        except Unreadable:
+            return []
 
     def _batch(self, reading: Reading, line: bytes, now: float) -> None:
         text = reading.text
@@ -141,7 +150,7 @@ class ServerLines:
         if type(request_id) is not int or request_id not in calls.in_flight:
             request_id = calls.meant(request_id)
         if calls.listings.expects(spelled):
-            calls.listings.take_own(message, twice=bool(reading.twice), out=calls.out)
+            calls.listings.take_own(message, text, twice=bool(reading.twice), out=calls.out)
             return None
         passes = request_id is None and self._may_pass(spelled, message)
         if (request_id is None and not passes) or request_id in calls.held:
@@ -151,12 +160,12 @@ class ServerLines:
         if call is not None:
             return self._answer(call, message, text, now)
         method, task_id = calls.passing.pop(request_id, ("", "")) if request_id is not None else ("", "")
-        if lists_tools(reading, message):
-            return calls.listings.take(message, text, twice=bool(reading.twice), out=calls.out)
+        if task_id:
+            return self._tasks.answered(method, task_id, message, text)
         if method in mcp.HANDSHAKES and "result" in message:
             calls.server_is_up()
-        elif task_id:
-            text = self._tasks.answered(method, task_id, message, text)
+        if method == mcp.TOOLS_LIST or lists_tools(reading, message):
+            return calls.listings.take(message, text, twice=bool(reading.twice), out=calls.out)
         return text
 
     def _own(self, message: dict[str, Any], text: str) -> str:
@@ -182,6 +191,8 @@ class ServerLines:
         error = "error" in message
         result = message.get("result")
         task = mcp.created_task(call, result)
+        if task is not None and (self._tasks.runs(task["taskId"]) or self._withholds(call, result)):
+            task = None
         if task is not None and call.state is not State.DRAINING:
             self._tasks.created(call, task, now)
             return text
@@ -213,6 +224,10 @@ class ServerLines:
             changed = None
         return changed if changed is not None else failure(call, LOST, call.denials).decode()
 
+    def _withholds(self, call: Call, result: object) -> bool:
+        """Tell whether an answer that announces a task already says to the model what is to be withheld."""
+        return bool(call.denials) and self._outcomes.withholds and mcp.speaks(result)
+
     def _without_ours(self, message: dict[str, Any], text: str) -> str:
         """Take away `_meta` keys only mcpwrap may write: a server must not speak in its name."""
         for outer in ("result", "params"):
@@ -220,10 +235,11 @@ class ServerLines:
             if type(part) is not dict:
                 continue
             inner = part.get("result")
-            for path, holder in (((outer, "_meta"), part), ((outer, "result", "_meta"), inner)):
-                meta = holder.get("_meta") if type(holder) is dict else None
-                if type(meta) is dict and any(key.startswith(mcp.OUR_PREFIX) for key in meta):
-                    text = stripped(text, path)
-                    what = "the server sent _meta keys in mcpwrap's name; they were removed"
-                    self._calls.out += self._faults.note("meta-removed", what, loud=True)
+            holders = [((outer,), part)] + ([((outer, "result"), inner)] if type(inner) is dict else [])
+            for path, name in [
+                (path, name) for path, holder in holders for name in mcp.spoken_for_us(holder)
+            ]:
+                text = stripped(text, (*path, name))
+                what = "the server sent _meta keys in mcpwrap's name; they were removed"
+                self._calls.out += self._faults.note("meta-removed", what, loud=True)
         return text

@@ -33,6 +33,11 @@ class Tasks:
         self._calls.become_task(call, mcp.ttl_seconds(task), now)
         self._seen(task)
 
+    def runs(self, task_id: str) -> bool:
+        """Tell whether a task of this id is known and has not ended: a second one would take its place."""
+        call = self._by_id.get(task_id)
+        return call is not None and call.state is State.TASK
+
     def answered(self, method: str, task_id: str, message: dict[str, Any], text: str) -> str:
         """An answer to a `tasks/...` request passes: return it, with the denials if it holds the outcome."""
         if method == "tasks/result":
@@ -61,7 +66,7 @@ class Tasks:
             return text
         if path[-1] == "error":
             return annotated_error(text, path, call)
-        return self._outcomes.written(text, path, call) or text
+        return self._outcomes.of_task(text, path, call, task_id)
 
     def _seen(self, task: dict[str, Any]) -> None:
         if task.get("status") in mcp.TERMINAL and type(task.get("taskId")) is str:
