@@ -126,8 +126,9 @@ through items (`args."paths[]"`, `args."items[].name"`: every item must meet the
 
 - An argument that is absent passes, unless it is required. `args."*"` is for all names no other rule of the table
   has: `args."*" = {{ forbid = true }}` lets no other pass.
-- A name that differs from one with conditions by case alone is refused: some servers take one for the other. So are
-  arguments that are no object, and strings longer than 64 KiB where a pattern or list would have to read them.
+- A name that differs from one with conditions by case alone, or behind a NUL, is refused: some servers take one for
+  the other. So are `__proto__` beside such a name, arguments that are no object, and strings longer than 64 KiB where a
+  pattern or list would have to read them.
 - If several headers match a tool, the conditions of the most exact one hold, and no others.
 - Patterns need the Python module `re2` (PyPI: `google-re2`), which comes with mcpwrap; nothing else does.
 
@@ -142,7 +143,8 @@ Each tool is known by a digest of what the server says of it: `name`, `title`, `
   a pin.
 - A call of a tool that this run has not listed and that no header but `*` names is refused. If the client calls first,
   mcpwrap asks for the list itself, once, and the call waits up to 2 s for it; so it does for a tool with a pin.
-- A list that can be read in two ways (a key twice, or in another case) is withheld and makes nothing known.
+- A list that can be read in two ways (a key twice, or in another case or spelling, as `input_schema`), or is longer
+  than 4 MiB, is withheld and makes nothing known.
 - The digest is SHA-256 of UTF-8 JSON without white space: names of an object sorted by code point, arrays in their
   order, strings escaped as in RFC 8785, numbers by value (`1.0` is `1`); a member that is absent is left out.
 

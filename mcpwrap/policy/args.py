@@ -2,7 +2,7 @@
 
 For harm that no system call shows. What cannot be judged with certainty is refused: servers read the same
 arguments with readers of their own, some of which take a name in another case for the name (encoding/json of
-Go), and a value of another type for what it looks like.
+Go), or one with a NUL for what is before it (cJSON), and a value of another type for what it looks like.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcpwrap.grant.regular import matcher
 from mcpwrap.grant.rules import ITEMS
 from mcpwrap.grant.values import OTHERS, fits, same
+from mcpwrap.limits import LONG_TEXT_BYTES
 from mcpwrap.policy.shown import shown
 from mcpwrap.protocol.glance import LongText
+from mcpwrap.protocol.jsonrpc import PROTOTYPE, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,6 +27,8 @@ MAX_LISTED: Final = 8
 
 MOST_BYTES: Final = 4
 """Bytes of one character in a text that was not read: UTF-8 has up to 4, an escape 2 (`\\u` is never unread)."""
+
+_TOO_LONG: Final = "is too long to be checked"
 
 
 class Refusal(NamedTuple):
@@ -106,10 +110,13 @@ def _inside(node: _Node, value: object, place: str) -> Refusal | None:
         return next((each for each in judged if each is not None), None)
     if type(value) is not dict:
         return _refusal(_first(node), place, "must be an object")
+    if node.inside and PROTOTYPE in value and PROTOTYPE not in node.inside:
+        why = "is not allowed: some servers take what is in such a prototype for arguments"
+        return _refusal(_first(node), _joined(place, PROTOTYPE), why)
     twin = _twin(node, value)
     if twin is not None:
         name, ruled = twin
-        why = f'differs from "{shown(ruled)}" by case alone: some servers take one for the other'
+        why = f'differs from "{shown(ruled)}" by case alone, or behind a NUL: some servers take one for the other'
         return _refusal(_first(node.inside[ruled]), _joined(place, name), why)
     for name, child in node.inside.items():
         at = _joined(place, name)
@@ -120,11 +127,11 @@ def _inside(node: _Node, value: object, place: str) -> Refusal | None:
 
 
 def _twin(node: _Node, value: Mapping[str, object]) -> tuple[str, str] | None:
-    """Return a name that is a ruled one but for case, and the ruled one."""
-    ruled = {name.casefold(): name for name in node.inside}
+    """Return a name that some server takes for a ruled one, and the ruled one."""
+    ruled = {folded(name): name for name in node.inside}
     for name in value:
-        if name not in node.inside and name.casefold() in ruled:
-            return name, ruled[name.casefold()]
+        if name not in node.inside and folded(name) in ruled:
+            return name, ruled[folded(name)]
     return None
 
 
@@ -159,6 +166,9 @@ def _unmet(rule: ArgRule, value: object) -> str:
         return "is required, and null is no value"
     if isinstance(value, LongText):
         return _unread(rule, value)
+    reads = rule.pattern is not None or rule.enum is not None
+    if reads and isinstance(value, str) and len(value) > LONG_TEXT_BYTES:
+        return _TOO_LONG  # As if it had not been read: that is not to depend on how a line is written.
     if rule.type is not None and not fits(value, rule.type):
         return f"must be of type {rule.type}"
     if rule.enum is not None and not any(same(value, allowed) for allowed in rule.enum):
@@ -190,7 +200,7 @@ def _unread(rule: ArgRule, value: LongText) -> str:
     if rule.type not in (None, "string"):
         return f"must be of type {rule.type}"
     if rule.pattern is not None or rule.enum is not None:
-        return "is too long to be checked"
+        return _TOO_LONG
     if rule.min is not None or rule.max is not None:
         return "must be a number"
     if rule.max_length is None or value.size <= rule.max_length:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcpwrap.limits import LONG_TEXT_BYTES
 from mcpwrap.policy.args import Refusal, check
 from mcpwrap.protocol.glance import LongText
 from tests.unit.grant.reading import read
@@ -176,3 +177,31 @@ def test_a_text_that_was_not_read_is_refused_where_its_characters_count() -> Non
 def test_a_name_from_the_call_cannot_speak_for_mcpwrap() -> None:
     told = why('args."*" = { forbid = true }', {'x"\n\u202e] ok': 1})
     assert told == 'the argument "x\\"] ok" is not allowed'
+
+
+@pytest.mark.parametrize("name", ["sql\0", "SQL\0x"])
+def test_a_name_that_a_server_in_c_reads_to_its_first_nul_is_refused(name: str) -> None:
+    assert judged(SQL, {name: "drop table a"}) is not None
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments"),
+    [
+        (SQL, {"__proto__": {"sql": "drop table a"}}),
+        ('args."opts.sql" = { pattern = "a" }', {"opts": {"__proto__": {"sql": "b"}}}),
+        ('args."items[].sql" = { pattern = "a" }', {"items": [{"sql": "a"}, {"__proto__": {"sql": "b"}}]}),
+    ],
+)
+def test_a_prototype_does_not_bring_in_what_is_not_there(rule: str, arguments: object) -> None:
+    """`Object.assign({}, arguments).sql` is what `__proto__` holds, if there is no `sql` of its own."""
+    assert "prototype" in why(rule, arguments)
+
+
+def test_a_text_is_too_long_to_be_checked_however_it_came_to_be_read() -> None:
+    long = "select " + "x" * LONG_TEXT_BYTES
+    assert (
+        why(SQL.replace(", max_length = 4096", ""), {"sql": long})
+        == 'the argument "sql" is too long to be checked'
+    )
+    assert why('args.sql = { enum = ["x"] }', {"sql": long}) == 'the argument "sql" is too long to be checked'
+    assert judged("args.sql = { max_length = 100000 }", {"sql": long}) is None
