@@ -210,10 +210,11 @@ class ClientLines:
                 self._calls.passing.forgot = True
             return
         if "method" in message:
-            method, params = message["method"], message.get("params")
+            method = message["method"] if type(message["method"]) is str else ""
+            params = message.get("params")
             task = params.get("taskId") if type(params) is dict else None
             self._calls.passing[request_id] = (
-                method if type(method) is str else "",
+                method,
                 task if method in mcp.TASK_REQUESTS and type(task) is str and is_short(task) else "",
             )
         elif "result" in message or "error" in message:

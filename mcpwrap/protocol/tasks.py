@@ -69,8 +69,9 @@ class Tasks:
         return self._outcomes.of_task(text, path, call, task_id)
 
     def _seen(self, task: dict[str, Any]) -> None:
-        if task.get("status") in mcp.TERMINAL and type(task.get("taskId")) is str:
-            self._end(task["taskId"])
+        status, task_id = task.get("status"), task.get("taskId")
+        if type(status) is str and status in mcp.TERMINAL and type(task_id) is str:
+            self._end(task_id)
 
     def _end(self, task_id: str) -> None:
         call = self._by_id.get(task_id)

@@ -22,6 +22,7 @@ from tests.unit.protocol.playbook import (
     denial,
     line,
     note,
+    notification,
     reply_error,
     reply_failure,
     request,
@@ -257,3 +258,28 @@ def test_a_line_whose_id_only_some_clients_see_closes_the_window_and_tells_what_
     said = line(answer(1, SECRET)).replace(b'"id"', b'"i\xffd"')
     play >> Server(said) << note("uncertain") << closed("w1", "uncertain", denial())
     assert SECRET.encode() not in replies(play)
+
+
+# What is no text where a text is expected
+
+
+@pytest.mark.parametrize("status", [[], ["completed"], {}, {"completed": 1}, None, 1.5])
+def test_a_status_that_is_no_text_is_none_and_ends_nothing(status: object) -> None:
+    play = Playbook()
+    task_of(play, 1, "w1") << Reply
+    said = notification("notifications/tasks/status", taskId="t", status=status)
+    play >> Server(said)
+    play.replies(said).done()
+    play >> Client(request(2, "tasks/get", taskId="t")) << Forward
+    play >> Server(result(2, taskId="t", status=status)) << Reply
+    play.done()
+
+
+@pytest.mark.parametrize("method", [[], ["tools/call"], {}, {"a": 1}, None, 7])
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_method_that_is_no_text_is_nothing_we_know(method: object, batch: bool) -> None:
+    play = Playbook()
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}
+    said = [message] if batch else message
+    play >> Client(said)
+    play.forwards(said).done()
