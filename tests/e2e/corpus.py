@@ -62,7 +62,9 @@ def parameters(table: str) -> list[ParameterSet]:
         pytest.param(
             row,
             id=row["name"],
-            marks=pytest.mark.needs(*(NEEDS[each] for each in row.get("services", ()) if each in NEEDS)),
+            marks=pytest.mark.needs(
+                *row.get("needs", ()), *(NEEDS[each] for each in row.get("services", ()) if each in NEEDS)
+            ),
         )
         for row in rows(table)
     ]
@@ -101,6 +103,14 @@ class Bench:
         """Return the records of every run so far, in order."""
         found = sorted((self.work / "state" / "mcpwrap" / "audit").rglob("*.jsonl"))
         return [json.loads(line) for file in found for line in file.read_text().splitlines()]
+
+
+def environment(row: Row, how: str) -> dict[str, str]:
+    """Return the variables a row sets in a run."""
+    variables: dict[str, str] = dict(row.get("env", {}))
+    if how != "mcpwrap":
+        variables.update(row.get("bare_env", {}))
+    return variables
 
 
 def bench(name: str, setup: str = "", env: Mapping[str, str] | None = None) -> Bench:
@@ -146,7 +156,7 @@ def bubblewrap(row: Row, place: Bench) -> list[str]:
         options += ["--ro-bind", path, path]
     for path in union.get("write", ()):
         options += ["--bind", path, path]
-    return ["bwrap", *options]
+    return [shutil.which("bwrap") or "bwrap", *options]
 
 
 def launch(row: Row, place: Bench, how: str) -> list[str]:
@@ -196,7 +206,7 @@ class Outcome:
 
 def run_hole(row: Row, how: str) -> tuple[Outcome, Bench]:
     """Run the controls, the attack and the controls again in a fresh work directory."""
-    place = bench(f"{row['name']}", row.get("setup", ""), row.get("env"))
+    place = bench(f"{row['name']}", row.get("setup", ""), environment(row, how))
     row = fill(row, place.work)
     outcome = Outcome()
     with surroundings(row.get("services", ()), place.work) as around:

@@ -132,9 +132,12 @@ def _npm(place: Path, packages: tuple[str, ...]) -> None:
 
 
 def _pip(place: Path, packages: tuple[str, ...]) -> None:
-    if not (place / "bin" / "pip").exists():
-        _run([sys.executable, "-m", "venv", str(place)], place)
-    _run([str(place / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", *packages], place)
+    interpreter = str(place / "bin" / "python")
+    if not os.path.exists(interpreter):
+        # This interpreter's pip installs for it; one of its own would take as long as most servers.
+        _run([sys.executable, "-m", "venv", "--without-pip", str(place)], place)
+    pip = [sys.executable, "-m", "pip", "--python", interpreter]
+    _run([*pip, "install", "-q", "--disable-pip-version-check", *packages], place)
 
 
 def _run(command: list[str], place: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.client import Message, Session, failed, text
-from tests.e2e.corpus import Bench, bench, mcpwrap, run_hole
+from tests.e2e.corpus import Bench, bench, mcpwrap
 from tests.e2e.internet import PUBLIC, PUBLIC_2, Internet
 from tests.e2e.servers import program
 from tests.e2e.test_chromium import renderers, status
@@ -79,34 +79,6 @@ def test_a_screenshot_lands_in_its_own_temporary_directory(session: Session, pla
     answer = session.call("browser_take_screenshot", {}, SECONDS)
     assert not failed(answer), text(answer)
     assert not list(place.work.rglob("*.png"))
-
-
-def test_a_release_that_opens_files_reads_none_of_the_users(installed: Callable[[str], Path]) -> None:
-    """The hole of @playwright/mcp 0.0.38: file: URLs are taken, and the browser, a child of the server, reads them."""
-    installed("playwright-2025")
-    row = {
-        "name": "playwright-file",
-        "server": "playwright-2025",
-        "command": list(OPTIONS),
-        "grant": "playwright",
-        "setup": "echo '<h1>mine</h1>' > data/page.html",
-        "attack": [{"tool": "browser_navigate", "arguments": '{"url":"file://{W}/out/secret.txt"}'}],
-        "control": [
-            # A tab of its own: the error page of the attack is still on its way in the first one.
-            {"tool": "browser_tabs", "arguments": '{"action":"new"}'},
-            {
-                "tool": "browser_navigate",
-                "arguments": '{"url":"data:text/html,<h1>harmless</h1>"}',
-                "expect": "harmless",
-            },
-        ],
-        "harm": [{"result_has": "TOP-SECRET"}],
-    }
-    bare, _ = run_hole(row, "bare")
-    assert bare.verdict == "HARM", bare.problem
-    held, _ = run_hole(row, "mcpwrap")
-    assert held.verdict == "held", held.problem
-    assert "secret.txt" in text(held.attacks[0]) and "refused by mcpwrap" in text(held.attacks[0])
 
 
 def test_the_example_is_what_is_tested_but_for_the_hosts() -> None:

@@ -12,7 +12,7 @@ from signal import SIGTERM
 import pytest
 
 from tests.e2e.client import Message, Session, failed
-from tests.e2e.corpus import Row, bench, do_call, fill, launch, masked, parameters
+from tests.e2e.corpus import Row, bench, do_call, environment, fill, launch, masked, parameters
 from tests.e2e.services import surroundings
 
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp", "git")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp", "git")
 
 def answers(row: Row, how: str) -> tuple[list[Message], list[Message], Row, str]:
     """Run all calls of a row; return their answers, the notifications, the filled row and the stderr."""
-    place = bench(f"ordinary-{row['name']}", row.get("setup", ""), row.get("env"))
+    place = bench(f"ordinary-{row['name']}", row.get("setup", ""), environment(row, how))
     row = fill(row, place.work)
     stderr = place.work / f"stderr.{how}"
     with surroundings(row.get("services", ()), place.work) as around:

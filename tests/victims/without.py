@@ -150,6 +150,39 @@ def hosts():
     Guard.dial = lambda *_: YES
 
 
+def address_guard():
+    """A granted name may lead anywhere."""
+    from mcpwrap.policy.guard import Guard
+
+    Guard.dial = lambda self, peer, _: self.connect(peer)
+
+
+def server_name():
+    """Nobody looks whom a TLS hello asks for."""
+    from mcpwrap.egress.greeting import Greeting
+
+    Greeting.look = lambda _: True
+
+
+def parking():
+    """A connection that was granted once is open as long as it lasts."""
+    from mcpwrap.egress.stream import Stream
+
+    def review(self):
+        if self.parked and not self._over:
+            self.parked = False
+            self._resume()
+
+    Stream.review = review
+
+
+def conditions():
+    """Arguments meet every condition."""
+    from mcpwrap.policy import args
+
+    args.check = nothing
+
+
 def names():
     """Every name is answered."""
     from mcpwrap.policy.compile import Policy
@@ -287,6 +320,10 @@ LAYERS = {
     "system calls": system_calls,
     "network": network,
     "hosts": hosts,
+    "address guard": address_guard,
+    "server name": server_name,
+    "parking": parking,
+    "conditions": conditions,
     "names": names,
     "path sockets": path_sockets,
     "landlock": landlock_floor,
