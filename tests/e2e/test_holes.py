@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.e2e.client import text
-from tests.e2e.corpus import Row, masked, parameters, rows, run_hole
+from tests.e2e.corpus import Row, masked, mcpwrap, parameters, rows, run_hole
+from tests.e2e.victim import DEPRIVED
 
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp", "git")
 
@@ -50,6 +55,27 @@ def test_a_hole_that_harms_bare_is_held_and_explained(row: Row, installed: Calla
     records = place.audit()
     assert any(re.search(denied, json.dumps(record)) for record in records), records
     assert wrapped.stderr, "the user is told too"
+
+
+def without_namespaces() -> list[ParameterSet]:
+    """Return the rows that can run there: a browser's own sandbox needs namespaces."""
+    return [each for each in parameters("hole") if "chromium" not in each.values[0].get("needs", ())]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("row", without_namespaces())
+def test_a_hole_is_held_and_explained_where_there_are_no_namespaces(
+    row: Row, installed: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(row["server"])
+    deprived = [sys.executable, "-I", "-B", str(DEPRIVED), "filter", *mcpwrap()]
+    deprived[5] = shutil.which(deprived[5]) or deprived[5]
+    monkeypatch.setenv("MCPWRAP_COMMAND", shlex.join(deprived))
+    wrapped, place = run_hole(row, "mcpwrap")
+    assert "held at tier C" in wrapped.stderr
+    assert wrapped.verdict == "held", wrapped
+    denied = row["denied"].replace("{W}", re.escape(str(place.work)))
+    told = [text(answer) for answer in wrapped.attacks if "refused by mcpwrap" in text(answer)]
+    assert any(re.search(denied, each) for each in told), (told, wrapped.stderr)
 
 
 @pytest.mark.needs("bwrap")
