@@ -1,7 +1,7 @@
 """One direction of a connection: bytes from one socket to another, by splice(2), through a pipe.
 
-The kernel moves the pages; no byte of a stream is ever in this process. Where it refuses (sockets that
-cannot be spliced) bytes are copied, at most a pipe's worth at a time.
+The kernel moves the pages; no byte is in this process but a TLS hello, which was judged. Where the kernel
+refuses (sockets that cannot be spliced) bytes are copied, at most a pipe's worth at a time.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ class Flow:
         "source",
     )
 
-    def __init__(self, source: socket.socket, sink: socket.socket, pipes: Pipes) -> None:
+    def __init__(self, source: socket.socket, sink: socket.socket, pipes: Pipes, first: bytes = b"") -> None:
+        """`first`: bytes that have been taken from `source` already."""
         self.source = source
         self.sink = sink
-        self.held = 0
+        self.held = len(first)
         self.ended = False
         self.passed = False
         self.count = 0
         self._pipes = pipes
         self._pipe: Pipe | None = None
         self._copying = False
-        self._copied = memoryview(b"")
+        self._copied = memoryview(first)
 
     def move(self, most: int) -> int:
         """Move up to about `most` bytes, and the end if there is one. Return how many the sink took.

@@ -1,7 +1,10 @@
-"""The first bytes of a TLS connection, looked at where they are: nothing is taken from the socket.
+"""The first bytes of a TLS connection: looked at where they are until they are whole, then taken and judged.
 
 A server that was granted one name may send its bytes to that name's address and ask, inside TLS, for another
 host of the same address (a CDN has millions). So the name in its hello must be the one it looked up.
+
+What lies in a socket need not stay what it is: bytes sent by sendfile(2), splice(2) or vmsplice(2) are the
+sender's own pages until somebody copies them. So what is sent on is the very copy that was judged.
 """
 
 from __future__ import annotations
@@ -19,17 +22,21 @@ _ESTABLISHED: Final = 1
 
 
 class Greeting:
-    """What one connection begins with. `problem` is not empty once it is not what it has to be."""
+    """What one connection begins with. `problem` is not empty once it is not what it has to be.
+
+    `taken`: the hello and what came with it, once it fits; it is the holder's to send on.
+    """
 
     seconds = SECONDS
 
     def __init__(self, name: str, made: socket.socket) -> None:
         self.problem = ""
+        self.taken = b""
         self._name = name
         self._socket = made
 
     def look(self) -> bool:
-        """Return whether the hello is there and names the host. Raises `OSError` if the socket broke."""
+        """Return whether the hello was there, named the host and has been taken. Raises `OSError`: it broke."""
         try:
             data = self._socket.recv(hello.MAX_HELLO, socket.MSG_PEEK)
         except BlockingIOError:
@@ -42,7 +49,11 @@ class Greeting:
             self._wake_at(len(data) + 1)
             return False
         self._wake_at(1)
-        if found == "not-tls":
+        self.taken = self._socket.recv(len(data))
+        found = hello.read(self.taken)
+        if found == "more":
+            self.problem = "no whole TLS hello was sent"
+        elif found == "not-tls":
             self.problem = "it is not TLS"
         elif not found.name:
             self.problem = "its TLS hello names no host"

@@ -76,6 +76,7 @@ class Stream:
         self._reached = reached
         self._dial: Dial | None = None
         self._greeting = Greeting(peer.name, server) if greets else None
+        self._first = b""
         self._up: Flow | None = None
         self._down: Flow | None = None
         self._timer: Timer | None = None
@@ -190,9 +191,7 @@ class Stream:
         remote = reached.socket
         self._remote = Side(remote, self._ground.pumps, self._on_remote)
         self._remote.keep_alive()
-        self._up = Flow(self._server.socket, remote, self._ground.pipes)
-        self._down = Flow(remote, self._server.socket, self._ground.pipes)
-        self._moved_on()
+        self._join()
 
     def _await_greeting(self) -> None:
         greeting = self._greeting
@@ -211,16 +210,26 @@ class Stream:
         if greeting.problem:
             self._unfit(greeting.problem)
         elif fit:
+            self._first = greeting.taken
             self._greeting = None
             self._alarm(None)
-            self._moved_on()
+            self._join()
 
     def _unfit(self, problem: str) -> None:
         self._refuse(Decision(False, "sni"), problem, errno.ECONNRESET)
         self.reset(problem)
 
+    def _join(self) -> None:
+        """One of two conditions is met, the greeting and the way; if both are, join the two sides."""
+        if self._greeting is None and self._remote is not None:
+            server, remote, pipes = self._server.socket, self._remote.socket, self._ground.pipes
+            self._up = Flow(server, remote, pipes, self._first)
+            self._down = Flow(remote, server, pipes)
+            self._first = b""
+        self._moved_on()
+
     def _moved_on(self) -> None:
-        """One of the two conditions is met; if both are, bytes may pass."""
+        """Bytes may pass if nothing is waited for any more."""
         if self._greeting is None and self._remote is not None and not self.parked:
             self._pass(self._up, self._down)
         else:

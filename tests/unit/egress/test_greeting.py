@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +127,37 @@ def test_a_hello_that_was_cut_by_the_end_of_the_call_is_judged_when_it_goes_on(
         with pytest.raises(ConnectionResetError):
             outside.read(server)
         assert outside.events[0].decision.rule == "sni"
+
+
+@pytest.mark.parametrize("changed", ["before it is looked at", "after"])
+def test_a_hello_that_changes_when_it_was_sent_is_sent_as_it_was_judged(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sendfile(2) queues the file's own pages, and over loopback they are still these when they are received."""
+    file = tmp_path / "hello"
+    good, bad = client_hello("api.example"), b"evl.example"
+    file.write_bytes(good)
+    known = threading.Event()
+
+    def addresses_of(_name: str) -> list[str]:
+        known.wait(10)
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(resolve, "addresses_of", addresses_of)
+    with Outside(any_server_name=False) as outside, open(file, "r+b", buffering=0) as page:
+        server, listener = start(outside, monkeypatch)
+        assert os.sendfile(server.fileno(), page.fileno(), 0, len(good)) == len(good)
+        if changed == "after":
+            outside.settle()
+        os.pwrite(page.fileno(), bad, good.index(b"api.example"))
+        known.set()
+        if changed == "after":
+            host = accepted(outside, listener)
+            assert outside.read(host) == good and not outside.events
+        else:
+            with pytest.raises(ConnectionResetError):
+                outside.read(server)
+            assert outside.events[0].operation.written == "its TLS hello asks for evl.example"
 
 
 def test_sni_any_lifts_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
