@@ -20,7 +20,7 @@ from mcpwrap.broker.place import OWN, Place
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.session import Session, enter_descriptors
 from mcpwrap.broker.terrain import Host, View
-from mcpwrap.broker.verdict import Verdicts
+from mcpwrap.broker.verdict import RelayGone, Verdicts
 from mcpwrap.broker.watches import Watches
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def serve(
             else:
                 try:
                     watches.call(fd, state)
-                except BrokenPipeError as gone:
+                except RelayGone as gone:
                     raise Ended("mcpwrap is gone") from gone
 
 
@@ -158,7 +158,7 @@ class Dispatch:
                 self._inner[number](self._session.inner, caller, args, self._executions.pending)
                 return ends.proceed(ident)
             return ends.refuse(ident, errno.ENOSYS)
-        except BrokenPipeError as gone:
+        except RelayGone as gone:
             raise Ended("mcpwrap is gone") from gone
         except OSError as error:
             return ends.refuse(ident, error.errno or errno.EIO)

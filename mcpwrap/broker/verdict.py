@@ -22,6 +22,10 @@ READ_ONLY = {"cache": EROFS}
 """Rules whose refusal is the one a read-only file system would give: what it is by then."""
 
 
+class RelayGone(Exception):
+    """Nobody takes records any more. No OSError, of which a socket of the server's can be the cause as well."""
+
+
 class Verdicts:
     """Decides operations by the windows open now and writes every event that is not routine.
 
@@ -116,10 +120,13 @@ class Verdicts:
         self.write(Event(operation, decision, self.effective.windows, errno, pid))
 
     def write(self, event: Event) -> None:
-        """Write `event` as one line; the pipe is the relay's, a closed one ends the tree."""
+        """Write `event` as one line. Raises RelayGone: the pipe is the relay's, a closed one ends the tree."""
         line = encode(event)
-        while line:
-            line = line[os.write(self._records, line) :]
+        try:
+            while line:
+                line = line[os.write(self._records, line) :]
+        except BrokenPipeError as gone:
+            raise RelayGone from gone
 
 
 def encode(event: Event) -> bytes:

@@ -118,6 +118,18 @@ show(outcome(other.connect, ("0.0.0.0", 0)) in ("done", "ECONNREFUSED"))
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
+def test_a_socket_that_sends_no_more_ends_nothing_but_its_call(here: Network) -> None:
+    code = """
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+    own.bind(("127.0.0.1", 0))
+    peer.connect(own.getsockname())
+    show(peer.sendto(b"x", own.getsockname()))
+    peer.shutdown(socket.SHUT_WR)
+    show(outcome(peer.sendto, b"x", own.getsockname()))
+"""
+    assert here.run(GRANT, code).values == [1, "EPIPE"]
+
+
 def test_node_sends_datagrams(here: Network) -> None:
     code = """
 const socket = require("node:dgram").createSocket("udp4")
