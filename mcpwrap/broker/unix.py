@@ -103,11 +103,7 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> Target:
 
 def _decide(session: Session, real: str, written: str) -> Decision:
     """Return what the open windows say of a socket of the host."""
-    decision = session.verdicts.effective.socket(real)
-    if not decision.allowed and written != real:
-        as_written = session.verdicts.effective.socket(written)
-        return as_written if as_written.allowed else decision
-    return decision
+    return session.verdicts.effective.socket(real, written)
 
 
 def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:

@@ -95,19 +95,21 @@ class Effective:
         """
         return (self._guard or self._make_guard()).dial(peer, address)
 
-    def socket(self, path: str) -> Decision:
-        """Return whether the user's socket at `path` may be connected to: its real path, or a rule's as written.
+    def socket(self, path: str, written: str = "") -> Decision:
+        """Return whether the user's socket at the real `path` may be connected to, asked for as `written`.
 
-        The latter counts only where no server can have put anything else in its place. What the server makes in
-        its private HOME and /tmp is no matter of rules.
+        What a rule names may be a link by now, or have been one when the run began: that counts only where no
+        server can have put anything else in its place. What the server makes in its private HOME and /tmp is
+        no matter of rules.
         """
         hosts = self._rules.hosts
         rule = None
         if hosts is not None:
             rule = hosts.sockets.get(path)
-            if rule is None and path in hosts.written and not self._grounds.of(path).writable:
-                rule = hosts.written[path]
-        if rule is None or self._rules.denied(path) is not None:
+            for link in (path, written):
+                if rule is None and link and not self._grounds.of(link).writable:
+                    rule = hosts.written.get(link) or hosts.sockets.get(link)
+        if rule is None or any(self._rules.denied(each) is not None for each in (path, written) if each):
             return self.decide(Need.CONNECT, path, host=True)
         return Decision(True, rule)
 

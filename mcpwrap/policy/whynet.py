@@ -59,10 +59,7 @@ def why_socket(
     """Return whether a call of `tool` may connect to the user's socket at the absolute `path`."""
     bound, effective = _call(policy, tool, arguments, resolve)
     real = resolve(path).real
-    decision = effective.socket(real)
-    if not decision.allowed and real != path:
-        written = effective.socket(path)
-        decision = written if written.allowed else decision
+    decision = effective.socket(real, path)
     notes = [f'"{shown(path)}" leads there'] if real != path else []
     return _explained(policy, tool, "connect", real, decision, bound, notes)
 

@@ -158,6 +158,30 @@ show(sorted(said))
     assert done.value() == ["granted"]
 
 
+def test_a_name_the_server_may_write_leads_to_no_other_socket(here: Network) -> None:
+    """By a link in the place of the one that is granted, to one that may only be read."""
+    work, read = here.home / "w", here.home / "r"
+    work.mkdir()
+    read.mkdir()
+    daemons = Daemon(work / "s", "granted"), Daemon(read / "other", "other")
+    grant = f'[server]\nunix = ["{work}/s"]\nfs_write = ["{work}"]\nfs_read = ["{read}"]\n'
+    code = (
+        TALK
+        + f"""
+name = {str(work)!r} + "/s"
+show(talk(name))
+os.unlink(name)
+os.symlink({str(read)!r} + "/other", name)
+show(outcome(talk, name))
+"""
+    )
+    done = here.run(grant, code)
+    for each in daemons:
+        each.close()
+    assert done.values == ["granted", "EACCES"]
+    assert done.refused("connect") == [f"{read}/other"]
+
+
 def test_abstract_addresses_stay_inside(here: Network) -> None:
     with socket.socket(socket.AF_UNIX) as host:
         host.bind(f"\0mcpwrap-{os.getpid()}")

@@ -76,6 +76,15 @@ def test_a_socket_is_reached_by_the_rule_that_names_it(path: str, rule: str | No
         assert not force("other").socket(path).allowed or rule == "state"
 
 
+def test_a_name_that_is_a_link_by_now_counts_where_no_server_writes() -> None:
+    assert force().socket("/run/other.sock", "/run/db.sock").rule == "tools.t.unix[0]"
+    grant = GRANT.replace('fs_write = ["~/work"]', 'fs_write = ["/run"]')
+    held = during(machine().policy(grant), "t")
+    assert not held.socket("/run/other.sock", "/run/db.sock").allowed
+    assert held.socket("/run/db.sock", "/run/other.sock").allowed
+    assert force("d").socket("/run/other.sock", "/run/db.sock").rule != "tools.d.unix[0]"
+
+
 def test_a_carve_out_holds_for_sockets_and_a_quiet_one_is_quiet() -> None:
     assert force("d").socket("/run/db.sock").rule == "tools.d.fs_deny[0]"
     assert force().socket("/run/quiet.sock") == (False, "server.quiet.unix[0]", False, True)
