@@ -87,7 +87,7 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
     raw = _address(caller, address, size)
     path = unix.path_of(raw)
     if path is not None:
-        raw = unix.bind(session, caller, raw, path)
+        raw = unix.bind(session, caller, path)
     elif session.terrain.bare and family_of(raw) == sockets.AF_UNIX:
         raise unix.abstract(session, caller, raw, "bind")
     elif session.terrain.bare or family_of(raw) in (sockets.AF_INET, sockets.AF_INET6):

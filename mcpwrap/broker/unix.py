@@ -106,7 +106,7 @@ def _decide(session: Session, real: str, written: str) -> Decision:
     return session.verdicts.effective.socket(real, written)
 
 
-def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:
+def bind(session: Session, caller: Caller, path: bytes) -> bytes:
     """Return the address to give a path socket, which makes a file, in the sandbox's own places only."""
     entry = session.resolver.entry(caller, AT_FDCWD, path)
     try:
@@ -115,8 +115,7 @@ def bind(session: Session, caller: Caller, raw: bytes, path: bytes) -> bytes:
         if not session.terrain.is_private(entry.parent):
             raise session.refuse(caller, "bind", Need.WRITE, entry.path, _HOST_SOCKET)
         session.require(caller, "bind", Need.WRITE, entry, regular=False)
-        if path.startswith(b"/"):
-            return raw
+        # Its real path: what is written may lead the broker elsewhere (/proc/self, a root of the server's own).
         absolute = os.fsencode(entry.path) + b"\0"
         if len(absolute) > PATH_BYTES:
             raise failure(errno.ENAMETOOLONG)
