@@ -157,8 +157,8 @@ class Stub:
     def _forward(self, question: dns.Question, reply: Callable[[dns.Question, bytes], None]) -> bytes:
         """Have the relay ask the host's resolver, for names that the grant itself names.
 
-        `_service._tcp.host` is of `host`. A name that only an argument named is not asked for: the question
-        itself would tell somebody something.
+        `_service._tcp.host` is of `host`. A name that only an argument named is not asked for, nor one that no
+        open window grants: the question itself would tell somebody something.
         """
         labels = question.name.split(".")
         while labels and labels[0].startswith("_"):
@@ -168,6 +168,13 @@ class Stub:
             return self._refuse(question)
         if not any(map(self._forwards, names)):
             return dns.respond(question, dns.NO_ERROR)
+        self._verdicts.refresh()
+        asked = [self._verdicts.effective.asks(name) for name in names]
+        if not any(decision.allowed for decision in asked):
+            self._tell(question.name, asked[0])
+            return dns.respond(
+                question, dns.SERVER_FAILURE
+            )  # "no such name" would be remembered beyond the call
         if len(self._away) >= QUESTIONS_AWAY:
             return dns.respond(question, dns.SERVER_FAILURE)
         self._asked += 1
@@ -179,16 +186,20 @@ class Stub:
         return b""
 
     def _refuse(self, question: dns.Question) -> bytes:
-        """Say that there is no such name; record it once while the same windows are open."""
-        verdicts, name = self._verdicts, question.name
-        verdicts.refresh()
+        """Say that there is no such name."""
+        self._verdicts.refresh()
+        self._tell(question.name, self._answers(question.name))
+        return dns.respond(question, dns.NO_SUCH_NAME)
+
+    def _tell(self, name: str, decision: Decision) -> None:
+        """Record a refusal, once while the same windows are open."""
+        verdicts = self._verdicts
         if verdicts.generation != self._told_of or len(self._told) >= REMEMBERED_NAMES:
             self._told.clear()
             self._told_of = verdicts.generation
         if name not in self._told:
             self._told.add(name)
-            verdicts.record("lookup", Need.CONNECT, name, self._answers(name), errno=errno.ENOENT)
-        return dns.respond(question, dns.NO_SUCH_NAME)
+            verdicts.record("lookup", Need.CONNECT, name, decision, errno=errno.ENOENT)
 
     # Datagrams
 

@@ -86,6 +86,10 @@ class Effective:
         """Return whether `peer` may be reached, by what is in force now. A literal needs a rule of addresses."""
         return (self._guard or self._make_guard()).connect(peer)
 
+    def asks(self, name: str) -> Decision:
+        """Return whether something about `name` may be asked outside now: whether any port of it may be reached."""
+        return (self._guard or self._make_guard()).asks(name)
+
     def dial(self, peer: Peer, address: str) -> Decision:
         """Return whether `address`, which `peer` resolved to, may be dialled for it.
 

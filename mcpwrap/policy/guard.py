@@ -51,6 +51,12 @@ class Guard:
             decision = self._known[peer] = self._connect(peer)
         return decision
 
+    def asks(self, name: str) -> Decision:
+        """Return whether the host's resolver may be asked about `name`: who answers reads the question."""
+        host = canonical_name(name)
+        entry = next(self._rules.by_name(host), None) if host is not None else None
+        return Decision(True, entry.rule) if entry is not None else Decision(False, "no-grant")
+
     def dial(self, peer: Peer, address: str) -> Decision:
         """Return whether `address`, which `peer` resolved to, may be dialled for it."""
         decision = self.connect(peer)

