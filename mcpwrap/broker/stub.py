@@ -232,13 +232,21 @@ class Stub:
             fd = sockets.accept(listening)
         except OSError:
             return
-        if self._expected is not None and self._expected.pop(sockets.peer_name(fd), None) is None:
+        if self._expected is not None and not self._is_expected(fd):
             sockets.reset(fd)
             return
         if len(self._connections) >= CONNECTIONS:
             self._close(min(self._connections.values(), key=lambda each: each.until))
         connection = self._connections[fd] = StubClient(fd)
         self._watches.add(fd, READABLE, lambda _: self._move(connection))
+
+    def _is_expected(self, fd: int) -> bool:
+        """Whether the broker made the other end of this connection."""
+        assert self._expected is not None
+        try:
+            return self._expected.pop(sockets.peer_name(fd), False)
+        except OSError:
+            return False  # reset already, by whomever
 
     def _move(self, connection: StubClient) -> None:
         """Read what a client asks, answer, and write what it can take."""

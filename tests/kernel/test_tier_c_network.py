@@ -158,3 +158,36 @@ with socket.create_connection(("127.0.0.1", 53), 5) as peer:
     show([port != 53, len(peer.recv(512)) > 12, ask({"stranger": port, "says": question.hex()})])
 """
     assert here.run(GRANT, code, bare=True).value() == [True, True, 0]
+
+
+def test_who_leaves_the_name_service_before_it_answers_ends_nothing(here: Network) -> None:
+    code = """
+def leave(times):
+    for _ in range(times):
+        with socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            outcome(peer.connect, ("127.0.0.1", 53))
+threads = [threading.Thread(target=leave, args=(300,)) for _ in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+window("fetch")
+show(greeting("api.example.com", 80))
+"""
+    assert here.run(GRANT, code, bare=True).value() == "api.example.com||80"
+
+
+def test_a_path_of_the_servers_process_names_its_own_place_and_not_the_brokers(here: Network) -> None:
+    code = """
+import tempfile
+place = tempfile.gettempdir()
+directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+made = []
+for number in range(40, 3, -1):
+    with socket.socket(socket.AF_UNIX) as own:
+        if number not in (directory, own.fileno()):
+            os.dup2(directory, number)
+            made.append(outcome(own.bind, f"/proc/self/fd/{number}/{number}"))
+            os.close(number)
+show([set(made) == {"done"}, len(os.listdir(place)) == len(made)])
+"""
+    assert here.run(GRANT, code, bare=True).value() == [True, True]
