@@ -156,7 +156,7 @@ class Stream:
         self._alarm(None)
         self._server.late = False
         if self._greeting is not None:
-            self._await_greeting()
+            self._await_greeting(self._greeting)
         if self._over:
             return
         if self._remote is not None:
@@ -173,11 +173,9 @@ class Stream:
     def _alarm(self, seconds: float | None, callback: Callable[[], None] | None = None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = (
-            self._ground.timers.at(self._ground.clock() + seconds, callback)
-            if seconds is not None and callback is not None
-            else None
-        )
+        self._timer = None
+        if seconds is not None and callback is not None:
+            self._timer = self._ground.timers.at(self._ground.clock() + seconds, callback)
 
     # On the way
 
@@ -191,17 +189,13 @@ class Stream:
         remote = reached.socket
         self._remote = Side(remote, self._ground.pumps, self._on_remote)
         self._remote.keep_alive()
-        self._join()
+        self._moved_on()
 
-    def _await_greeting(self) -> None:
-        greeting = self._greeting
-        assert greeting is not None
+    def _await_greeting(self, greeting: Greeting) -> None:
         self._alarm(greeting.seconds, lambda: self._unfit(greeting.silence()))
-        self._read_greeting()
+        self._read_greeting(greeting)
 
-    def _read_greeting(self) -> None:
-        greeting = self._greeting
-        assert greeting is not None
+    def _read_greeting(self, greeting: Greeting) -> None:
         try:
             fit = greeting.look()
         except OSError as error:
@@ -213,27 +207,23 @@ class Stream:
             self._first = greeting.taken
             self._greeting = None
             self._alarm(None)
-            self._join()
+            self._moved_on()
 
     def _unfit(self, problem: str) -> None:
         self._refuse(Decision(False, "sni"), problem, errno.ECONNRESET)
         self.reset(problem)
 
-    def _join(self) -> None:
-        """One of two conditions is met, the greeting and the way; if both are, join the two sides."""
-        if self._greeting is None and self._remote is not None:
-            server, remote, pipes = self._server.socket, self._remote.socket, self._ground.pipes
-            self._up = Flow(server, remote, pipes, self._first)
-            self._down = Flow(remote, server, pipes)
-            self._first = b""
-        self._moved_on()
-
     def _moved_on(self) -> None:
-        """Bytes may pass if nothing is waited for any more."""
-        if self._greeting is None and self._remote is not None and not self.parked:
-            self._pass(self._up, self._down)
-        else:
-            self._look()
+        """One more of three conditions is met: the greeting, the way, the grant. If all are, bytes may pass."""
+        if self._greeting is None and self._remote is not None:
+            if self._up is None:
+                server, remote, pipes = self._server.socket, self._remote.socket, self._ground.pipes
+                self._up, self._down = Flow(server, remote, pipes, self._first), Flow(remote, server, pipes)
+                self._first = b""
+            if not self.parked:
+                self._pass(self._up, self._down)
+                return
+        self._look()
 
     def _refuse(self, decision: Decision, written: str, error: int) -> None:
         operation = Operation("connect", Need.CONNECT, target(self.peer), written)
@@ -272,7 +262,7 @@ class Stream:
         elif self.parked:
             self._on_end_while_parked(side, outward)
         elif self._greeting is not None:
-            self._read_greeting()
+            self._read_greeting(self._greeting)
         else:
             self._pass(outward if events & ~WRITABLE else None, inward if events & WRITABLE else None)
 
