@@ -211,7 +211,7 @@ OF_THE_NETWORK = (
 """Acts of a server that is granted some of the network."""
 
 
-def run(layers: str, act: Act, lacking: str = "") -> bool:
+def run(layers: str, act: Act, lacking: str = "", *more: str) -> bool:
     launcher = [sys.executable, "-I", "-B", str(WITHOUT), layers]
     name = f"layer-{layers or 'all'}-{act.__name__}{'-c' if lacking else ''}".replace(" ", "-").replace(
         ",", "+"
@@ -219,6 +219,7 @@ def run(layers: str, act: Act, lacking: str = "") -> bool:
     setup = "echo SECRET-B > home/.netrc; echo x > home/.profile"
     grant = "victim_network" if act in OF_THE_NETWORK else "victim"
     options = ["--limit-memory", str(MEMORY_LIMIT)] if act is holds_more_memory_than_its_limit else []
+    options += more
     with Victim(
         name, launcher=launcher, options=options, setup=setup, grant=grant, lacking=lacking
     ) as victim:
@@ -281,4 +282,4 @@ def test_where_two_layers_hold_the_same_one_is_enough(layers: str, act: Act) -> 
 def test_without_a_pid_namespace_of_its_own_nothing_starts() -> None:
     # Its procfs is the kernel's proof: who has none may mount none.
     with pytest.raises(SessionEnded, match="procfs"):
-        run("processes", reads_a_second_file)
+        run("processes", reads_a_second_file, "", "--require", "B")

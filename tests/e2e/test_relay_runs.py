@@ -36,6 +36,9 @@ for line in sys.stdin.buffer:
         except OSError as error:
             content, bad = str(error), True
     result = {"content": [{"type": "text", "text": content}], "isError": bad}
+    if message["method"] == "tools/list":
+        names, schema = ("read", "fixed", "other", "nothing"), {"type": "object"}
+        result = {"tools": [{"name": name, "inputSchema": schema} for name in names]}
     os.write(1, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() + b"\\n")
 """
 """Reads the file it is asked for; `how: stat` looks at it first."""
