@@ -116,3 +116,6 @@ REFUSALS_SAID: Final = 100
 
 NAME_SHOWN: Final = 200
 """Characters of a tool's name that are repeated in a text; the name itself has no limit."""
+
+JUDGED_ITEMS: Final = 65_536
+"""Items of an array, or names of an object, that conditions on arguments look at (0.2 s); a line holds millions."""

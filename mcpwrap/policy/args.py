@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcpwrap.grant.regular import matcher
 from mcpwrap.grant.rules import ITEMS
 from mcpwrap.grant.values import OTHERS, fits, same
-from mcpwrap.limits import LONG_TEXT_BYTES
+from mcpwrap.limits import JUDGED_ITEMS, LONG_TEXT_BYTES
 from mcpwrap.policy.shown import shown
 from mcpwrap.protocol.glance import LongText
 from mcpwrap.protocol.jsonrpc import PROTOTYPE, folded
@@ -71,6 +71,9 @@ def check(rules: Iterable[ArgRule], arguments: object) -> Refusal | None:
     if type(arguments) is not dict:
         first = next(iter(others), None) or _first(top)
         return Refusal(first.id, "", "the arguments of the call are no object")
+    if len(arguments) > JUDGED_ITEMS:
+        first = next(iter(others), None) or _first(top)
+        return Refusal(first.id, "", f"the arguments of the call are more than {JUDGED_ITEMS}")
     refusal = _inside(top, arguments, "")
     for name, value in arguments.items() if refusal is None else ():
         for rule in others if name not in top.inside else ():
@@ -101,6 +104,8 @@ def _judge(node: _Node, value: object, place: str) -> Refusal | None:
 def _inside(node: _Node, value: object, place: str) -> Refusal | None:
     """Judge what is in a value that some rule wants to look into."""
     items = node.inside.get(ITEMS)
+    if isinstance(value, list | dict) and len(value) > JUDGED_ITEMS:
+        return _refusal(_first(node), place, f"holds more than {JUDGED_ITEMS} values")
     if items is not None:
         if type(value) is not list:
             return _refusal(_first(items), place, "must be an array")

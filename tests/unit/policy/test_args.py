@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpwrap.limits import LONG_TEXT_BYTES
+from mcpwrap.limits import JUDGED_ITEMS, LONG_TEXT_BYTES
 from mcpwrap.policy.args import Refusal, check
 from mcpwrap.protocol.glance import LongText
 from tests.unit.grant.reading import read
@@ -205,3 +205,15 @@ def test_a_text_is_too_long_to_be_checked_however_it_came_to_be_read() -> None:
     )
     assert why('args.sql = { enum = ["x"] }', {"sql": long}) == 'the argument "sql" is too long to be checked'
     assert judged("args.sql = { max_length = 100000 }", {"sql": long}) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments"),
+    [
+        ('args."x[]" = { type = "string" }', {"x": ["a"] * (JUDGED_ITEMS + 1)}),
+        ('args."x.a" = { type = "string" }', {"x": dict.fromkeys(map(str, range(JUDGED_ITEMS + 1)), "")}),
+        ('args."*" = { type = "string" }', dict.fromkeys(map(str, range(JUDGED_ITEMS + 1)), "")),
+    ],
+)
+def test_more_values_than_can_be_judged_in_time_are_refused(rule: str, arguments: object) -> None:
+    assert str(JUDGED_ITEMS) in why(rule, arguments)
