@@ -45,8 +45,8 @@ DESCRIPTORS: Final = 4_096
 TURN_BYTES: Final = 4 * 1024 * 1024
 """What all connections together may move in a turn of the loop: 2 ms of it, so that a cancel is not late."""
 LEAST_SHARE: Final = 16 * 1024
-MOST_SHARE: Final = 256 * 1024
-"""Bytes of one direction of one connection in a turn."""
+MOST_SHARE: Final = 1024 * 1024
+"""Bytes of one direction of one connection in a turn, which itself costs as much as 100 KiB."""
 MOVING_SECONDS: Final = 0.3
 """A connection over which nothing passed for so long is not moving; the quiet that ends start-up is as long."""
 MESSAGES_PER_TURN: Final = 64

@@ -30,6 +30,7 @@ class Flow:
     __slots__ = (
         "_copied",
         "_copying",
+        "_full",
         "_pipe",
         "_pipes",
         "count",
@@ -50,6 +51,7 @@ class Flow:
         self.count = 0
         self._pipes = pipes
         self._pipe: Pipe | None = None
+        self._full = False
         self._copying = False
         self._copied = memoryview(first)
 
@@ -90,9 +92,14 @@ class Flow:
     def _take(self) -> int:
         if not self._copying:
             if self._pipe is None:
-                self._pipe = self._pipes.take()
+                self._pipe = self._pipes.take(wide=self._full)
+            pipe = self._pipe
             try:
-                return os.splice(self.source.fileno(), self._pipe.into, PIPE_BYTES, flags=_FLAGS)
+                taken = os.splice(self.source.fileno(), pipe.into, pipe.size, flags=_FLAGS)
+                self._full = (
+                    taken >= PIPE_BYTES
+                )  # There is more than a small one holds: next time, a wide one.
+                return taken
             except OSError as error:
                 if error.errno not in _REFUSED:
                     raise
