@@ -17,6 +17,9 @@ AT_REMOVEDIR = 0x200
 AT_SYMLINK_FOLLOW = 0x400
 AT_EMPTY_PATH = 0x1000
 
+_NO_LEADER = (errno.EINVAL, errno.ENOENT)
+"""What pidfd_open(2) says of a thread that is not its process's first: older kernels, and newer ones."""
+
 _SERVERS = 1
 """Of the numbers a process has, from the broker's pid namespace inward, the one in the server's."""
 
@@ -60,7 +63,12 @@ class Caller:
 
     def duplicate(self, fd: int) -> int:
         """Return a copy of the caller's descriptor itself (same open file); OSError EBADF, EPERM."""
-        pidfd = process.pidfd_open(self.thread_group())
+        try:
+            pidfd = process.pidfd_open(self.pid)
+        except OSError as error:
+            if error.errno not in _NO_LEADER:
+                raise
+            pidfd = process.pidfd_open(self.thread_group())
         try:
             return process.pidfd_getfd(pidfd, fd)
         finally:

@@ -10,8 +10,9 @@ HOSTS: Final = "/etc/hosts"
 SERVICES: Final = "/etc/nsswitch.conf"
 
 _NOBODY: Final = b"# mcpwrap: this server has no name server\n"
-_BROKER: Final = b"# mcpwrap: names are answered as the grant says\nnameserver 127.0.0.1\n"
-"""No search list: a name is asked for as it was granted."""
+_BROKER: Final = b"# mcpwrap: names are answered as the grant says\nnameserver 127.0.0.1\noptions no-aaaa\n"
+"""No search list: a name is asked for as it was granted. What stands for a host is an IPv4 address, so the other
+half of each look-up would be answered with nothing; glibc knows that option since 2.36, everybody else skips it."""
 
 _SOURCES: Final = (
     b"# mcpwrap: what else this machine asks is out of reach\n"

@@ -15,7 +15,10 @@ def test_without_a_way_out_there_is_no_name_server_and_the_rest_is_the_hosts() -
 
 def test_with_one_the_broker_is_asked_and_nothing_of_the_hosts_own_tables() -> None:
     found = files(egress=True, machine="box")
-    assert found["/etc/resolv.conf"].splitlines()[1:] == [b"nameserver 127.0.0.1"]
+    assert found["/etc/resolv.conf"].splitlines()[1:] == [
+        b"nameserver 127.0.0.1",
+        b"options no-aaaa",
+    ]
     assert [line.split() for line in found["/etc/hosts"].splitlines()] == [
         [b"127.0.0.1", b"localhost", b"box"],
         [b"::1", b"localhost", b"ip6-localhost", b"ip6-loopback"],
