@@ -15,19 +15,26 @@ from tests.e2e.internet import PUBLIC, Internet
 SERVER = Path(__file__).resolve().parents[1] / "tests" / "e2e" / "fetcher.py"
 GRANT = """schema = 1
 [tools.use]
-net = ["host.example.com:1000", "host.example.com:2000"]
+net = ["*.example.com:1000", "*.example.com:2000"]
 """
+NUMBERED = "h{}.example.com"
+NAMES = 1000
 BULK_BYTES = 512 * 1024 * 1024
 
 
+def first_connects(place: Bench, rounds: int, count: int) -> Figures:
+    """Milliseconds from a look-up to the host's first byte, each time by a name that was not used before."""
+    return _measure(place, rounds, do="connects", host=NUMBERED, port=1000, count=count)
+
+
 def connects(place: Bench, rounds: int, count: int) -> Figures:
-    """Milliseconds from a look-up to the host's first byte."""
-    return _measure(place, rounds, do="connects", host="host.example.com", port=1000, count=count)
+    """The same by one name, one connection after the other."""
+    return _measure(place, rounds, do="connects", host=NUMBERED.format(0), port=1000, count=count)
 
 
 def bulk(place: Bench, rounds: int) -> Figures:
     """MB/s from a host to the server over one connection."""
-    return _measure(place, rounds, do="speed", host="host.example.com", port=2000)
+    return _measure(place, rounds, do="speed", host=NUMBERED.format(0), port=2000)
 
 
 def _measure(place: Bench, rounds: int, **arguments: object) -> Figures:
@@ -35,7 +42,7 @@ def _measure(place: Bench, rounds: int, **arguments: object) -> Figures:
     grant.write_text(GRANT)
     grant.chmod(0o600)
     command = [sys.executable, "-I", "-B", str(SERVER), json.dumps(["use"])]
-    with Internet({"host.example.com": [PUBLIC]}) as internet:
+    with Internet({NUMBERED.format(number): [PUBLIC] for number in range(NAMES)}) as internet:
         internet.serve(PUBLIC, 1000, _greet)
         internet.serve(PUBLIC, 2000, _pour)
         commands = {

@@ -30,6 +30,11 @@ SECONDS: Final = 10.0
 """A look-up nobody waits for any longer; resolv.conf(5)'s own patience is 5 s a server."""
 ADDRESSES: Final = 16
 """Of one name; the rest is not tried."""
+FRESH_SECONDS: Final = 2.0
+"""So long an answer serves further connections to the name: programs open several, or one for each request.
+Each of them has the addresses judged anew. Below any time to live that is meant to be kept."""
+FRESH_NAMES: Final = 64
+"""Answers kept; with more, all are asked for again."""
 
 _READABLE: Final = 1
 
@@ -49,7 +54,7 @@ class Job(Generic[T]):
 
 
 class Resolver:
-    """`resolve` and `run` return at once; what comes of it is told from the poll loop."""
+    """`resolve` and `run` return at once; what comes of `run` is told from the poll loop."""
 
     def __init__(self, pumps: Pumps, timers: Timers, clock: Callable[[], float]) -> None:
         self._pumps = pumps
@@ -59,12 +64,25 @@ class Resolver:
         self._results: deque[Callable[[], None]] = deque()
         self._threads = 0
         self._waiting = 0
+        self._fresh: dict[str, tuple[float, list[str]]] = {}
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         pumps.add(self._wake, _READABLE, self._on_wake, rank=RANK)
 
     def resolve(self, name: str, done: Callable[[list[str] | OSError], None]) -> Job[list[str]]:
-        """Have `done` called with the addresses of `name`, in the host's order, or the error."""
-        return self.run(lambda: addresses_of(name), done)
+        """Have `done` called with the addresses of `name`, in the host's order, or the error; perhaps at once."""
+        until, known = self._fresh.get(name, (0.0, []))
+        if self._clock() < until:
+            done(list(known))
+            return Job(list, done)
+
+        def found(result: list[str] | OSError) -> None:
+            if not isinstance(result, OSError):
+                if len(self._fresh) >= FRESH_NAMES:
+                    self._fresh.clear()
+                self._fresh[name] = self._clock() + FRESH_SECONDS, list(result)
+            done(result)
+
+        return self.run(lambda: addresses_of(name), found)
 
     def run(self, work: Callable[[], T], done: Callable[[T | OSError], None]) -> Job[T]:
         """Have `work` done in a thread, and `done` called in the loop with what it returned or raised.

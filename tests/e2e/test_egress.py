@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -208,9 +209,12 @@ def test_a_name_bound_anew_never_leads_inside(run: Run) -> None:
     """Public for the first question and private for every other one, as rebinding tools answer."""
     answers = iter([[PUBLIC]])
     run.internet.names.hosts["rebound.example.com"] = lambda: next(answers, [PRIVATE])
-    said = [run.said("arg", "fetch", url="http://rebound.example.com/x") for _ in range(4)]
-    assert "page /x" in said and not any("PRIVATE" in each for each in said)
-    assert REFUSED in said[-1]
+    assert run.said("arg", "fetch", url="http://rebound.example.com/x") == "page /x"
+    # An answer is kept for a moment; what comes after it is judged as the first was.
+    until = time.monotonic() + 20
+    while (said := run.said("arg", "fetch", url="http://rebound.example.com/x")) == "page /x":
+        assert time.monotonic() < until
+    assert REFUSED in said and "PRIVATE" not in said
 
 
 def test_a_host_that_is_down_is_no_refusal(run: Run) -> None:

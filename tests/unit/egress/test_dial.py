@@ -11,6 +11,7 @@ import pytest
 
 from mcpwrap.egress import resolve
 from mcpwrap.egress.proxy import Proxies
+from mcpwrap.egress.resolve import FRESH_SECONDS
 from mcpwrap.policy.hosts import Peer
 from tests.unit.egress.outside import Outside
 
@@ -73,11 +74,28 @@ def test_a_name_bound_anew_after_it_was_judged_leads_to_what_was_judged(
         server.sendall(b"x")
         assert outside.read(host) == b"x"
         assert outside.grant.judged == ["127.0.0.1"]
+        # Judged again, whoever asks: a connection that follows at once has the same answer.
+        server, host = outside.joined(name="turns.example", address="")
+        assert outside.grant.judged == ["127.0.0.1"] * 2
+        outside.later += FRESH_SECONDS
         # Bound anew from now on: the next connection is refused.
         again = outside.connect(name="turns.example", port=80)
         with pytest.raises(ConnectionResetError):
             outside.read(again)
         assert outside.events[0].operation.written.endswith("127.0.0.2")
+
+
+def test_an_answer_that_is_kept_is_judged_by_the_grant_of_each_connection(
+    names: dict[str, Iterator[list[str]]],
+) -> None:
+    names["kept.example"] = iter([["127.0.0.1"]])
+    with Outside() as outside:
+        outside.joined(name="kept.example", address="")
+        outside.grant.guarded = {"127.0.0.1"}
+        again = outside.connect(name="kept.example", port=80)
+        with pytest.raises(ConnectionResetError):
+            outside.read(again)
+        assert outside.events[0].decision.rule == "address-guard:private"
 
 
 def test_guarded_addresses_of_a_name_are_left_out_and_the_others_tried(names: dict[str, list[str]]) -> None:
