@@ -74,14 +74,13 @@ class _Attempt:
             _limits(options),
             identity.users(),
             apart=prepared.apart,
-            egress=prepared.policy.egress and tier != "B-",
+            tier=tier,
             sockets=tuple(rule.path for rule in prepared.policy.sockets),
             nested=prepared.grant.nested_sandbox and tier == "B",
             replicas=prepared.replicas,
         )
-        planned = make(prepared.policy.floor, prepared.facts, wanted)
         self.child = stem.start(
-            planned._replace(tier=tier),
+            make(prepared.policy.floor, prepared.facts, wanted),
             prepared.policy,
             page,
             activity,

@@ -16,6 +16,7 @@ from mcpwrap.broker.channel import ChannelFull
 from mcpwrap.broker.resolve import failure
 from mcpwrap.kernel import sockets
 from mcpwrap.operation import Decision, Need
+from mcpwrap.policy.decide import NO_NETWORK
 
 if TYPE_CHECKING:
     from mcpwrap.broker.request import Caller
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 DATAGRAM_BYTES: Final = 65_535
 """A larger one is none (EMSGSIZE)."""
 
-_NO_NETWORK: Final = Decision(False, "no-network")
 _STALE: Final = Decision(False, "stale-address")
 _BUSY: Final = Decision(False, "relay-busy")
 
@@ -46,11 +46,11 @@ def connect(session: Session, notification: int, caller: Caller, own: int, raw: 
         return True
     target = internet(raw, family)
     place = session.place
-    if place.is_stub(target) and session.network is not None:
+    if place.is_stub(target):
         try:
             return _inside(session, notification, socket, place.stub)
         finally:
-            session.network.name_service(own)
+            session.stub.expect(own)
     asked = _ask(session, target, socket.protocol)
     network, peer = session.network, asked.peer
     if network is None or peer is None or not asked.decision.allowed:
@@ -93,7 +93,7 @@ def send(
         family = sockets.AF_INET
     target = internet(raw, family)
     place = session.place
-    if place.is_stub(target) and session.network is not None:
+    if place.is_stub(target):
         target = place.stub
     else:
         asked = _ask(session, target, "udp")
@@ -136,7 +136,7 @@ class _Asked(NamedTuple):
 def _ask(session: Session, target: Internet, protocol: str) -> _Asked:
     network = session.network
     if network is None:
-        return _Asked(spelled(target.text, target.port, protocol), None, _NO_NETWORK)
+        return _Asked(spelled(target.text, target.port, protocol), None, NO_NETWORK)
     peer = network.peer(target, protocol)
     if peer is None:
         return _Asked(spelled(target.text, target.port, protocol), None, _STALE)

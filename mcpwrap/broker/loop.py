@@ -19,15 +19,16 @@ from mcpwrap.broker.listener import Listener
 from mcpwrap.broker.place import OWN, Place
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.session import Session, enter_descriptors
+from mcpwrap.broker.stub import Stub
 from mcpwrap.broker.terrain import Host, View
 from mcpwrap.broker.verdict import RelayGone, Verdicts
 from mcpwrap.broker.watches import Watches
+from mcpwrap.broker.zone import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
     from mcpwrap.broker.inner import Inner
-    from mcpwrap.broker.network import Ends
     from mcpwrap.kernel import seccomp
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.page import PageReader
@@ -51,17 +52,19 @@ def serve(
     server_pidfd: int,
     host_proc: int,
     host_root: int,
-    keeper: int = 0,
-    copies: bool = True,
-    stub_port: int = 0,
-    network: Ends | None = None,
+    names: tuple[int, int],
+    channel: int,
+    keeper: int,
+    copies: bool,
+    stub_port: int,
 ) -> None:
     """Answer the server's trapped calls until it has ended.
 
     `activity` is a counter of 8 bytes shared with the relay. `keeper` is the process whose descendants are the
     server's tree, 0 where that is a pid namespace. `copies`: descriptors can be copied out of the server.
-    `network` is what leads out of where its sockets are, if the grant has such a rule, and `stub_port` the name
-    service's port where that is not a network of its own. Raises Ended when the tree must be killed: the relay
+    `names`: the name service's sockets, of datagrams (-1 for none) and one that listens; `stub_port` is its port
+    where the server has no network of its own. `channel` leads to the relay, if the grant has a rule of hosts or
+    ports, else -1. Raises Ended when the tree must be killed: the relay
     is gone (EOF on `life`), or an execution became another one.
     """
     enter_descriptors(host_proc)
@@ -76,11 +79,14 @@ def serve(
     poll = select.poll()
     watches = Watches(poll)
     out = None
-    if network is not None:
+    if channel >= 0:
         from mcpwrap.broker.network import Network
 
-        out = Network(network, place, watches, policy, verdicts)
-    session = Session(ends, verdicts, terrain, host_proc, host_root, policy.facts, place, out, copies=copies)
+        out = Network(channel, watches, policy, verdicts)
+    stub = Stub(watches, out.zone if out else Zone(verdicts, policy.answers), *names)
+    session = Session(
+        ends, verdicts, terrain, host_proc, host_root, policy.facts, place, stub, out, copies=copies
+    )
     dispatch = Dispatch(session, activity.cast("Q"), nested=policy.grant.nested_sandbox and not keeper)
     for fd in (listener, life, server_pidfd):
         poll.register(fd, select.POLLIN)
@@ -88,8 +94,7 @@ def serve(
         events = poll.poll(REAP_INTERVAL_MS)
         if not events:
             ends.reap()
-        if out is not None:
-            out.tick()
+        watches.tick()
         for fd, state in events:
             if fd == listener:
                 if state & select.POLLIN:

@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.broker.address import LOOPBACK, LOOPBACK6, Internet
 from mcpwrap.broker.channel import Channel, ChannelFull
+from mcpwrap.broker.hostzone import HostZone
 from mcpwrap.broker.names import Names, free_range
 from mcpwrap.broker.place import name
 from mcpwrap.broker.resolve import failure
-from mcpwrap.broker.stub import Stub
 from mcpwrap.broker.watches import READABLE, WRITABLE
 from mcpwrap.kernel import sockets
-from mcpwrap.policy import guard as _guard  # noqa: F401 - the policy does it when asked, too late in the view
 from mcpwrap.policy.hosts import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpwrap.broker.place import Place
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.broker.watches import Watches
     from mcpwrap.policy.compile import Policy
-
-TICK_SECONDS: Final = 0.25
-"""How often it is looked at what has taken too long."""
 
 DATAGRAM_SOCKETS: Final = 256
 """UDP addresses handed to the relay and kept in mind."""
@@ -38,14 +33,6 @@ REACHES: Final = 64
 """Connections to servers inside that are being made."""
 REACH_SECONDS: Final = 3.0
 """Inside a connection is made at once, unless the queue of who listens is full."""
-
-
-class Ends(NamedTuple):
-    """Descriptors the stem makes: the channel to the relay, and the name service's two sockets."""
-
-    channel: int
-    datagrams: int
-    listening: int
 
 
 class _Reach(NamedTuple):
@@ -70,39 +57,26 @@ class _NamedHost(NamedTuple):
 
 
 class Network:
-    """Call `tick` often; everything else comes by way of the watches."""
+    """What is given is `channel`, a descriptor; everything else comes by way of the watches."""
 
-    def __init__(
-        self, ends: Ends, place: Place, watches: Watches, policy: Policy, verdicts: Verdicts
-    ) -> None:
-        self.channel = Channel(ends.channel)
+    def __init__(self, channel: int, watches: Watches, policy: Policy, verdicts: Verdicts) -> None:
+        self.channel = Channel(channel)
         self.names = Names(free_range(policy.granted_networks))
-        self._place = place
         self._watches = watches
         self._rules = tuple(_named_hosts(policy))
         self._datagrams: OrderedDict[Internet, None] = OrderedDict()
         self._reaches: dict[int, _Reach] = {}
-        self._next_tick = 0.0
-        self._stub = Stub(
-            watches, self.channel, self.names, verdicts, policy.answers, self._forwards, self._on_address
+        self.zone = HostZone(
+            verdicts, policy.answers, self.channel, self.names, self._forwards, self._on_address
         )
-        self._stub.serve(ends.datagrams, ends.listening)
-        watches.add(ends.channel, READABLE, lambda _: self._hear())
+        watches.add(channel, READABLE, lambda _: self._hear())
+        watches.add_tick(self._tick)
 
-    def tick(self) -> None:
+    def _tick(self, now: float) -> None:
         """Let go of what has taken too long."""
-        now = time.monotonic()
-        if now < self._next_tick:
-            return
-        self._next_tick = now + TICK_SECONDS
-        self._stub.tick(now)
         for reach in list(self._reaches.values()):
             if now >= reach.until:
                 self._give_up(reach, errno.ETIMEDOUT)
-
-    def name_service(self, own: int) -> None:
-        """The socket `own` has been connected to the name service."""
-        self._stub.expect(own)
 
     def peer(self, target: Internet, protocol: str) -> Peer | None:
         """Return who is meant by `target` inside; None if it stands for nobody (any more)."""
@@ -154,7 +128,7 @@ class Network:
                 self._watches.drop(self.channel.fd)
                 return
             if message.get("kind") == "answer":
-                self._stub.answered(message.get("id"), message.get("data"))
+                self.zone.answered(message.get("id"), message.get("data"))
             elif message.get("kind") == "reach":
                 port = message.get("port")
                 if isinstance(port, int) and 0 < port < 65536:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mcpwrap.broker.session import Session
 
 PATH = "/etc/resolv.conf"
-CONTENT = b"# mcpwrap: names are answered by the sandbox\nnameserver 127.0.0.1\noptions use-vc\n"
+CONTENT = b"# mcpwrap: names are answered by the sandbox\nnameserver 127.0.0.1\noptions use-vc no-aaaa\n"
 
 
 def is_meant(session: Session, path: bytes, found: Found | None) -> bool:
     """Whether an open of `path`, which leads to `found`, asks for the resolver's file, and is given ours."""
-    if not session.terrain.bare or session.network is None:
+    if not session.terrain.bare:
         return False
     return os.fsdecode(path) == PATH if found is None else found.path in (PATH, session.facts.real(PATH))
 

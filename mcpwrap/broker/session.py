@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcpwrap.broker.listener import Listener
     from mcpwrap.broker.network import Network
     from mcpwrap.broker.place import Place
+    from mcpwrap.broker.stub import Stub
     from mcpwrap.broker.terrain import Terrain
     from mcpwrap.broker.verdict import Verdicts
     from mcpwrap.policy.facts import Facts
@@ -38,9 +39,9 @@ class Session:
 
     `host_proc` is the host's procfs, `host_root` an O_PATH fd on the host's root, only ever used to ask
     whether a name exists, and to connect to a path socket that was granted. `current` is the id of the
-    notification being answered. `place` is where the server's sockets are, `network` the way out of there;
-    None if the grant has none. `inner`: sandboxes inside, None if there may be none. `copies`: descriptors can be
-    copied out of the server; where not, `held` has its sockets.
+    notification being answered. `place` is where the server's sockets are, `stub` the name service there,
+    `network` the way out; None if the grant has none. `inner`: sandboxes inside, None if there may be none.
+    `copies`: descriptors can be copied out of the server; where not, `held` has its sockets.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Session:
         host_root: int,
         facts: Facts,
         place: Place,
+        stub: Stub,
         network: Network | None,
         *,
         copies: bool = True,
@@ -64,6 +66,7 @@ class Session:
         self.host_root = host_root
         self.facts = facts
         self.place = place
+        self.stub = stub
         self.network = network
         self.current = 0
         self.inner: Inner | None = None

@@ -126,7 +126,6 @@ def _plan(prepared: Prepared) -> list[str]:
         Options(
             prepared.installation.program,
             apart=prepared.apart,
-            egress=prepared.policy.egress,
             replicas=prepared.replicas,
             sockets=tuple(rule.path for rule in prepared.policy.sockets),
         ),

@@ -5,6 +5,7 @@ The same object answers enforcement, `why` and `show`; the broker inherits it by
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,7 @@ from mcpwrap.grant.grant import EVERY_TOOL, Block, ExecRule, Grant, Overlap, joi
 from mcpwrap.grant.pattern import header_regex
 from mcpwrap.operation import Decision
 from mcpwrap.policy.bind import bind
+from mcpwrap.policy.decide import NO_NETWORK
 from mcpwrap.policy.effective import Effective
 from mcpwrap.policy.facts import Facts
 from mcpwrap.policy.floor import Floor, floor
@@ -173,11 +175,23 @@ class Policy:
 
         By all tables and not those in force, for what a look-up was answered is remembered beyond the call.
         """
-        from mcpwrap.policy.guard import lookup  # here only: most servers look nothing up
+        if not self._knows_hosts:
+            return NO_NETWORK
+        from mcpwrap.policy.guard import lookup
 
         if self._union is None:
             self._union = merge(self._all_tables)
         return lookup(self._union.hosts, self.quiet.hosts, name)
+
+    @property
+    def _knows_hosts(self) -> bool:
+        """Whether a rule grants a host or a port, or silences refusals of one."""
+        return self.egress or self.quiet.hosts is not None
+
+    def load(self) -> None:
+        """Import now what else is imported when it is first asked: a broker's view holds no mcpwrap."""
+        if self._knows_hosts:
+            importlib.import_module("mcpwrap.policy.guard")
 
     @property
     def granted_networks(self) -> tuple[str, ...]:

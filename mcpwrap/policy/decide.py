@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcpwrap.policy.inforce import InForce
 
 NO_PATH: Final = Decision(False, "no-path")
+NO_NETWORK: Final = Decision(False, "no-network")
 OWN: Final = frozenset(("home", "temporary", "state", "cache", "copy", "device"))
 
 _READS: Final = {name: Decision(True, name, routine=True) for name in OWN}

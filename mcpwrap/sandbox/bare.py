@@ -22,7 +22,7 @@ _PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 class Bare:
     """The steps of the stem, in this order: `begin`, `enter`, `fork`, `wait`, `end`.
 
-    `copies`, `keeper`, `stub_port`: as `broker.loop.serve` takes them. `names`: the name service's sockets, if any.
+    `copies`, `keeper`, `stub_port`, `names`: as `broker.loop.serve` takes them.
     """
 
     def __init__(self, plan: Plan, ends: Ends, abi: int) -> None:
@@ -50,13 +50,12 @@ class Bare:
         """Take hold of the host's root and its procfs."""
         self._host = mounts.Host(os.open("/", _PATH), os.open("/proc", _PATH))
         self._dress.assemble()
-        if self._ends.network >= 0:
-            # A name service of its own, at a port nobody else knows; no datagrams, for the server has none.
-            listening = sockets.make(sockets.AF_INET, sockets.STREAM)
-            sockets.bind(listening, _LOOPBACK)
-            sockets.listen(listening, _BACKLOG)
-            self.stub_port = struct.unpack_from(">H", sockets.own_name(listening), 2)[0]
-            self.names = (-1, listening)
+        # A name service of its own, at a port nobody else knows; no datagrams, for the server has none.
+        listening = sockets.make(sockets.AF_INET, sockets.STREAM)
+        sockets.bind(listening, _LOOPBACK)
+        sockets.listen(listening, _BACKLOG)
+        self.stub_port = struct.unpack_from(">H", sockets.own_name(listening), 2)[0]
+        self.names = (-1, listening)
         return self._host
 
     def enter(self) -> None:

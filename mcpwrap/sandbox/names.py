@@ -23,13 +23,13 @@ _SOURCES: Final = (
 by them, and Go programs would load the C library for them."""
 
 
-def files(*, egress: bool, machine: str) -> dict[str, bytes]:
-    """Return path → content. `egress`: names are answered inside; `machine`: the host's own name.
+def files(*, answered: bool, machine: str) -> dict[str, bytes]:
+    """Return path → content. `answered`: there is a name service inside; `machine`: the host's own name.
 
     The host's table of hosts is not passed on then: what it says of a granted name is looked up outside, by
     the relay, which checks the address that comes of it.
     """
-    if not egress:
+    if not answered:
         return {RESOLVER: _NOBODY}
     own = f"127.0.0.1 localhost {machine}\n::1 localhost ip6-localhost ip6-loopback\n"
     return {RESOLVER: _BROKER, HOSTS: own.encode("ascii", "replace"), SERVICES: _SOURCES}

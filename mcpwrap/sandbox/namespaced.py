@@ -6,7 +6,7 @@ import os
 import signal
 
 from mcpwrap.kernel import process
-from mcpwrap.sandbox import child, init, landlock, mounts, namespaces
+from mcpwrap.sandbox import child, init, landlock, mounts, namespaces, netns
 from mcpwrap.sandbox.child import Dress, Program
 from mcpwrap.sandbox.ends import Ends
 from mcpwrap.sandbox.memory import OomScore
@@ -16,7 +16,7 @@ from mcpwrap.sandbox.plan import Plan
 class Namespaced:
     """The steps of the stem, in this order: `begin`, `enter`, `fork`, `wait`, `end`.
 
-    `copies`, `keeper`, `stub_port`: as `broker.loop.serve` takes them. `names`: the name service's sockets, if any.
+    `copies`, `keeper`, `stub_port`, `names`: as `broker.loop.serve` takes them; no `names` without a broker.
     """
 
     copies = True
@@ -37,10 +37,10 @@ class Namespaced:
     def begin(self) -> mounts.Host:
         """Leave the host's namespaces, and let pid 1 of the new one build the view."""
         namespaces.enter(nested=self.plan.nested)
-        if self._ends.network >= 0 and self.plan.tier == "B":
-            from mcpwrap.sandbox import netns  # only what has a way out needs it
-
-            self.names = netns.furnish()
+        if self.plan.tier == "B":
+            self.names = netns.name_service()
+            if self._ends.network >= 0:
+                netns.open_for_brokered_connections()
         try:
             self._host = mounts.stage()
         except OSError as error:

@@ -63,16 +63,16 @@ class Options(NamedTuple):
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
     `apart` are files below `$CACHE`, relative to it, that stay writable when it is frozen.
-    `users` is what the server finds in /etc/passwd; empty: the host's. `egress`: names are answered
-    inside. `nested`: the server may make user namespaces. `replicas`: copies of its installation.
-    `sockets` are path sockets of the host that may be connected to.
+    `users` is what the server finds in /etc/passwd; empty: the host's. `nested`: the server may make user
+    namespaces. `replicas`: copies of its installation. `sockets` are path sockets of the host that may
+    be connected to.
     """
 
     program: str
     limits: Limits = Limits()
     users: bytes = b""
     apart: tuple[str, ...] = ()
-    egress: bool = False
+    tier: Tier = "B"
     nested: bool = False
     replicas: tuple[Replica, ...] = ()
     sockets: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     draft.add(Pin(home))
     draft.add(Directory(draft.place(facts.cwd)))
 
-    names = files(egress=options.egress, machine=os.uname().nodename)
+    names = files(answered=options.tier == "B", machine=os.uname().nodename)
     replaced = {*names, *map(facts.real, names)}
     for path in facts.system:
         if path not in replaced:
@@ -201,6 +201,7 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
         limits=options.limits,
         frozen=cache if cached and not floor.any_writable else "",
         nested=options.nested,
+        tier=options.tier,
     )
 
 

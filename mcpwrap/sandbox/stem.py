@@ -164,7 +164,8 @@ class _Stem:
         from mcpwrap.policy.page import SIZE, PageReader
 
         if ends.network >= 0:
-            from mcpwrap.broker.network import Ends
+            importlib.import_module("mcpwrap.broker.network")
+        self.policy.load()
         if self.plan.nested:
             importlib.import_module("mcpwrap.broker.inner")
 
@@ -180,10 +181,9 @@ class _Stem:
         # What is there now stays: never to be looked through again, which would also copy shared pages.
         gc.freeze()
         gc.enable()
-        out = Ends(ends.network, *confinement.names) if confinement.names else None
         reason = ""
         try:
-            if listener < 0:
+            if listener < 0 or confinement.names is None:
                 if _outlives(pidfd, ends.life):
                     raise Ended("mcpwrap is gone")
             else:
@@ -197,10 +197,11 @@ class _Stem:
                     server_pidfd=pidfd,
                     host_proc=host.proc,
                     host_root=host.root,
+                    names=confinement.names,
+                    channel=ends.network,
                     keeper=confinement.keeper,
                     copies=confinement.copies,
                     stub_port=confinement.stub_port,
-                    network=out,
                 )
         except Ended as ended:
             reason = str(ended)

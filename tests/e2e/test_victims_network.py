@@ -71,6 +71,16 @@ def test_who_is_granted_it_reaches_the_host(victim: Victim, host: Host) -> None:
     )
 
 
+@pytest.mark.parametrize("lacking", ["", "filter"], ids=["B", "C"])
+def test_without_a_rule_of_hosts_the_user_reads_which_one_would_let_the_name_be_reached(lacking: str) -> None:
+    with Victim(f"names{lacking}", lacking=lacking) as victim:
+        assert failed(answer := victim.act("nothing", "look_up", name="api.example.com"))
+        assert "api.example.com" in text(answer)
+        said = (victim.place.work / "stderr").read_text()
+    assert 'net = ["api.example.com"]' in said
+    assert "127.0.0.1" not in said
+
+
 def ways(port: int) -> Iterator[tuple[str, dict[str, object]]]:
     for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0"):
         yield "connect_any", {"host": address, "port": port}

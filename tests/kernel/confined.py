@@ -193,7 +193,7 @@ def _relay(spec: dict[str, Any]) -> None:
     activity = memoryview(mmap.mmap(-1, 8))
     try:
         plan = plans.plan(floor, facts, plans.Options(argv[0], limits=limits))  # type: ignore[arg-type]
-        nothing = SimpleNamespace(egress=False)
+        nothing = SimpleNamespace(egress=False, load=lambda: None)
         child = stem.start(plan, nothing, page, activity, argv, {"PATH": "/usr/bin:/bin", "HOME": home})  # type: ignore[arg-type]
     except Error as error:
         failed = {"what": error.what, "way_out": error.way_out, "exit_status": error.exit_status}

@@ -221,6 +221,49 @@ show(socket.gethostbyname("api.example.com").startswith("11."))
     assert here.run(GRANT, code).values == [True, True]
 
 
+NO_HOSTS = """
+[tools.read]
+fs_read = ["/opt"]
+"""
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["B", "C"])
+def test_without_a_rule_of_hosts_a_refused_name_is_told_as_it_was_asked(here: Network, bare: bool) -> None:
+    code = """
+window("read")
+def look_up(name):
+    try:
+        return socket.getaddrinfo(name, 443)
+    except socket.gaierror as error:
+        return error.errno
+show(look_up("Api.Example.com") == socket.EAI_NONAME)
+show(look_up("api.example.com") == socket.EAI_NONAME)
+show(socket.gethostbyname("localhost"))
+show(outcome(greeting, "192.0.2.1", 443))
+"""
+    done = here.run(NO_HOSTS, code, bare=bare)
+    assert done.values == [True, True, "127.0.0.1", "ECONNREFUSED"]
+    refused = [event for event in done.events if event["need"] == "connect"]
+    assert [event["object"] for event in refused] == ["api.example.com", "192.0.2.1:443"]
+    assert [event["rule"] for event in refused] == ["no-network"] * 2
+    assert done.messages == []
+
+
+def test_names_that_the_user_silenced_are_refused_and_not_told(here: Network) -> None:
+    code = """
+window("read")
+for name in ("telemetry.example.com", "api.example.com"):
+    try:
+        socket.gethostbyname(name)
+    except socket.gaierror:
+        show(name)
+"""
+    done = here.run(NO_HOSTS + '[server.quiet]\nnet = ["telemetry.example.com"]\n', code)
+    assert len(done.values) == 2
+    assert done.refused() == ["api.example.com"]
+    assert [event["object"] for event in done.events if event["quiet"]] == ["telemetry.example.com"]
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 def test_node_looks_up_and_connects_by_the_c_library_and_by_its_own_resolver(here: Network) -> None:
     code = """

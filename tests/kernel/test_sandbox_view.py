@@ -205,11 +205,12 @@ def test_machine_wide_parts_of_proc_are_read_only(here: Place) -> None:
     assert seen == [True, True, True]
 
 
-def test_there_is_no_name_server_and_no_terminal(here: Place) -> None:
+def test_the_only_name_server_is_the_sandboxs_own_and_there_is_no_terminal(here: Place) -> None:
     seen = here.run(
-        ERRNO + "show([open('/etc/resolv.conf').read().count('nameserver'), outcome(open, '/dev/tty')])"
+        ERRNO + "import re\n" + "show([re.findall('^nameserver.*', open('/etc/resolv.conf').read(), re.M), "
+        "outcome(open, '/dev/tty')])"
     )
-    assert seen.value() == [0, "ENOENT"]
+    assert seen.value() == [["nameserver 127.0.0.1"], "ENOENT"]
 
 
 def test_devices_work_and_standard_streams_have_their_names(here: Place) -> None:

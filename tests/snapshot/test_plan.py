@@ -24,8 +24,10 @@ link      /dev/stdin -> fd/0
 link      /dev/stdout -> fd/1
 bind      /dev/urandom (device)
 bind      /dev/zero (device)
+file      /etc/hosts (64 bytes)
+file      /etc/nsswitch.conf (202 bytes)
 bind      /etc/passwd (ro)
-file      /etc/resolv.conf (42 bytes)
+file      /etc/resolv.conf (85 bytes)
 bind      /home/u (rw,noexec) from /home/u/.local/share/mcpwrap/s/home
 pin       /home/u/.cache
 pin       /home/u/.cache/mcpwrap
@@ -65,6 +67,8 @@ landlock  device  /dev/full
 landlock  device  /dev/random
 landlock  device  /dev/urandom
 landlock  read    /etc/resolv.conf
+landlock  read    /etc/hosts
+landlock  read    /etc/nsswitch.conf
 landlock  device  /proc
 left out  /srv/missing: does not exist
 left out  /usr/bin/git: does not exist

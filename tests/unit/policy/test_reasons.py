@@ -127,6 +127,9 @@ def test_the_user_is_told_why_in_a_few_words(policy: Policy) -> None:
     assert "(a name look-up; no rule of the grant" in said(
         event(Need.CONNECT, "1.1.1.1:53", "no-network", "connect")
     )
+    asked = event(Need.CONNECT, "api.example.com", "no-network", "lookup")
+    assert said(asked) == 'look up "api.example.com" (no rule of the grant opens the network)'
+    assert denial(asked, policy, ("t",)).offer == '[tools.t]\nnet = ["api.example.com"]'
     assert 'not allowed to look up "/p"' in denial(event(READ, "/p", act="lookup"), policy, ("t",)).sentence
 
 

@@ -7,14 +7,14 @@ from mcpwrap.sandbox.steps import File
 from tests.unit.sandbox.machine import USUAL, Machine
 
 
-def test_without_a_way_out_there_is_no_name_server_and_the_rest_is_the_hosts() -> None:
-    found = files(egress=False, machine="box")
+def test_without_a_broker_there_is_no_name_server_and_the_rest_is_the_hosts() -> None:
+    found = files(answered=False, machine="box")
     assert list(found) == ["/etc/resolv.conf"]
     assert b"nameserver" not in found["/etc/resolv.conf"].replace(b"name server", b"")
 
 
 def test_with_one_the_broker_is_asked_and_nothing_of_the_hosts_own_tables() -> None:
-    found = files(egress=True, machine="box")
+    found = files(answered=True, machine="box")
     assert found["/etc/resolv.conf"].splitlines()[1:] == [
         b"nameserver 127.0.0.1",
         b"options no-aaaa",
@@ -27,7 +27,7 @@ def test_with_one_the_broker_is_asked_and_nothing_of_the_hosts_own_tables() -> N
 
 
 def test_a_machine_of_an_odd_name_has_a_table_all_the_same() -> None:
-    assert files(egress=True, machine="b\u00fcro\udc80")["/etc/hosts"].startswith(b"127.0.0.1 localhost b")
+    assert files(answered=True, machine="b\u00fcro\udc80")["/etc/hosts"].startswith(b"127.0.0.1 localhost b")
 
 
 def test_a_socket_that_is_granted_is_in_the_view_if_it_is_there() -> None:
