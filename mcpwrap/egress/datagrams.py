@@ -28,6 +28,8 @@ IDLE_SECONDS: Final = 60.0
 """RFC 4787 asks a NAT for two minutes; QUIC keeps its own alive every 15 to 30 s."""
 WAITING: Final = 8
 """Datagrams kept while their peer is looked up; a burst beyond is lost, as anywhere on the way."""
+WAITING_BYTES: Final = 64 * 1024
+"""Of them: all flows together then keep 16 MiB."""
 TURN: Final = 32
 """Datagrams of one socket a turn."""
 MAX_DATAGRAM: Final = 65_535
@@ -101,7 +103,8 @@ class Datagrams:
         flow.used = self._ground.clock()
         self._book.touch(flow)
         if flow.outer is None:
-            flow.waiting.append(data)
+            if sum(map(len, flow.waiting)) + len(data) <= WAITING_BYTES:
+                flow.waiting.append(data)
             return
         try:
             flow.sent += flow.outer.send(data)

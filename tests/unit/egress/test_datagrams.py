@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
-from mcpwrap.egress import datagrams
+from mcpwrap.egress import datagrams, resolve
 from tests.unit.egress.outside import Outside
 
 
@@ -52,6 +53,38 @@ def test_datagrams_pass_both_ways_and_flows_are_kept_apart() -> None:
             pair.host.sendto(b"a" + data, where)
         assert outside.read(clients[0]) == b"aq0" and outside.read(clients[1]) == b"aq1"
         assert clients[0].getsockname() not in seen.values()
+
+
+def test_little_is_kept_while_a_peer_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every flow there may be: a name whose look-up hangs is its owner's to make."""
+    known = threading.Event()
+    monkeypatch.setattr(resolve, "addresses_of", lambda _name: [known.wait(10) and "127.0.0.1"])
+    with Outside() as outside:
+        host, inner = udp(), udp()
+        outside._made.append(host)
+        port = host.getsockname()[1]
+        outside.send(inner.fileno(), kind="datagram", name="slow.example", address="", port=port)
+        outside.settle()
+        with udp() as client:
+            for _ in range(20):
+                client.sendto(bytes(30_000), inner.getsockname())
+            outside.settle()
+            known.set()
+            host.setblocking(False)
+            sizes: list[int] = []
+            outside.until(lambda: _received(host, sizes))
+            while _received(host, sizes):
+                pass
+            assert sum(sizes) <= datagrams.WAITING_BYTES and set(sizes) == {30_000}
+        inner.close()
+
+
+def _received(host: socket.socket, sizes: list[int]) -> bool:
+    try:
+        sizes.append(len(host.recv(65_535)))
+    except BlockingIOError:
+        return False
+    return True
 
 
 def test_what_no_open_window_covers_is_dropped_and_told_once() -> None:
