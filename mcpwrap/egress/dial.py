@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.egress.given import RANK
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 STAGGER: Final = 0.25
 """Seconds until the next address is tried beside the last one (RFC 8305, 5: Connection Attempt Delay)."""
+ABREAST: Final = 4
+"""Addresses tried at once; the next one begins when one is given up. A name has as many as its owner likes."""
 ATTEMPT_SECONDS: Final = 10.0
 """One address is given up after so long: three SYNs of Linux."""
 TOTAL_SECONDS: Final = 30.0
@@ -117,7 +120,7 @@ class Dial:
                 self._fail(unreachable(f"{name}: {_words(addresses)}", errno.EHOSTUNREACH))
             elif self._proxy is not None:
                 # The proxy is where the user's environment says; what lies behind it is the proxy's to guard.
-                self._left = addresses
+                self._left = in_turns(addresses)
                 self._next()
             else:
                 self._judge(addresses)
@@ -127,7 +130,9 @@ class Dial:
     def _judge(self, addresses: list[str]) -> None:
         """Keep the addresses the grant lets be dialed; the first refusal is told if none is left."""
         refusals = [self._refused(address) for address in addresses]
-        self._left = [each for each, refusal in zip(addresses, refusals, strict=True) if refusal is None]
+        self._left = in_turns(
+            [each for each, refusal in zip(addresses, refusals, strict=True) if refusal is None]
+        )
         if not self._left and addresses:
             self._fail(next(each for each in refusals if each is not None))
             return
@@ -147,13 +152,13 @@ class Dial:
         if self._stagger is not None:
             self._stagger.cancel()
             self._stagger = None
-        while self._left:
+        while self._left and len(self._attempts) < ABREAST:
             address = self._left.pop(0)
             if self._try(address):
                 break
         if self._done is None:
             return
-        if self._left:
+        if self._left and len(self._attempts) < ABREAST:
             self._stagger = self._ground.timers.at(self._ground.clock() + STAGGER, self._next)
         elif not self._attempts:
             self._fail(self._failure)
@@ -269,6 +274,13 @@ class Dial:
         self.close()
         if done is not None:
             done(failure)
+
+
+def in_turns(addresses: list[str]) -> list[str]:
+    """Return the addresses, each family in its order and the two in turns, the first one's first (RFC 8305, 4)."""
+    first = [each for each in addresses if (":" in each) == (":" in addresses[0])]
+    other = [each for each in addresses if each not in first]
+    return [each for pair in zip_longest(first, other) for each in pair if each]
 
 
 def _words(error: OSError) -> str:

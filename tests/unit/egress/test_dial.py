@@ -6,14 +6,15 @@ import base64
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from mcpwrap.egress import resolve
+from mcpwrap.egress import dial, resolve
 from mcpwrap.egress.proxy import Proxies
 from mcpwrap.egress.resolve import FRESH_SECONDS
 from mcpwrap.policy.hosts import Peer
-from tests.unit.egress.outside import Outside
+from tests.unit.egress.outside import Outside, descriptors
 
 BLACK_HOLE = "192.0.2.1"
 
@@ -119,6 +120,41 @@ def test_an_address_that_does_not_answer_delays_by_a_moment_only(names: dict[str
             listener.settimeout(0.01)
             outside.until(lambda: _accepts(listener))
             assert not outside.events
+
+
+def test_addresses_that_do_not_answer_hold_a_few_descriptors_and_are_all_tried(
+    names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever owns a granted name may give it as many as fit; the relay has one limit for all connections."""
+    holes = [f"127.0.7.{number}" for number in range(1, 16)]
+    names["holes.example"] = [*holes, "127.0.0.1"]
+    monkeypatch.setattr(dial, "TOTAL_SECONDS", 3600.0)
+    with Outside() as outside, ExitStack() as stack:
+        listener = outside.host()
+        port = port_of(listener)
+        for hole in holes:
+            stack.enter_context(socket.create_server((hole, port), backlog=0))
+            stack.enter_context(socket.create_connection((hole, port)))  # Its queue is full now.
+        before = descriptors()
+        outside.connect(name="holes.example", port=port)
+        outside.until(lambda: outside.grant.judged)
+        most = 0
+        for _ in range(250):
+            outside.later += dial.STAGGER
+            outside.turn(0.001)
+            most = max(most, descriptors() - before)
+        # Both ends of the server's connection, and what is on the way.
+        assert most <= 2 + dial.ABREAST
+        listener.settimeout(0.01)
+        outside.until(lambda: _accepts(listener))
+
+
+def test_a_family_that_is_broken_here_delays_by_a_moment_only() -> None:
+    sixes = [f"::ffff:127.0.7.{number}" for number in range(1, 9)]
+    assert dial.in_turns([*sixes[:3], "1.1.1.1", "1.0.0.1"]) == [
+        *(sixes[0], "1.1.1.1", sixes[1], "1.0.0.1", sixes[2])
+    ]
+    assert dial.in_turns(["1.1.1.1"]) == ["1.1.1.1"] and not dial.in_turns([])
 
 
 def _accepts(listener: socket.socket) -> bool:
