@@ -37,11 +37,16 @@ if TYPE_CHECKING:
     from mcpwrap.grant.grant import ListenRule
 
 STREAMS: Final = 512
-"""Connections at once: six to a host of a browser make 85 hosts. Two descriptors each, two pipes while busy."""
+"""Connections at once: six to a host of a browser make 85 hosts."""
+STREAM_DESCRIPTORS: Final = 6
+"""Of each: two sockets, and two pipes while busy; or one, and those on the way to its host."""
 DATAGRAM_SOCKETS: Final = 256
 """UDP peers at once, as many as the broker keeps in mind."""
 DESCRIPTORS: Final = 4_096
-"""What all of that may need, with room; the usual soft limit is 1,024."""
+"""What all of that may need; the usual soft limit is 1,024, and somewhere the hard one."""
+OTHER_DESCRIPTORS: Final = 640
+"""UDP peers and their flows, what is being accepted, and all that is no connection. Who has used up all of them
+keeps the audit from a new file and the memory from being watched."""
 TURN_BYTES: Final = 4 * 1024 * 1024
 """What all connections together may move in a turn of the loop: 2 ms of it, so that a cancel is not late."""
 LEAST_SHARE: Final = 16 * 1024
@@ -105,7 +110,7 @@ class Egress:
         self._proxies = _proxies(environ)
         for problem in self._proxies.problems if self._proxies is not None else ():
             say(problem)
-        _allow_descriptors()
+        self._most = max(1, min(STREAMS, (_allow_descriptors() - OTHER_DESCRIPTORS) // STREAM_DESCRIPTORS))
         self._listeners = Listeners(self._ground, self._channel, listens, listening, self._splice, say)
         self._listeners.review()
         pumps.add(fd, select.POLLIN, lambda _events: self.hear(), rank=RANK)
@@ -184,7 +189,7 @@ class Egress:
     # Connections
 
     def _connected(self, server: socket.socket, peer: Peer, windows: tuple[str, ...]) -> None:
-        if len(self._streams) >= STREAMS:
+        if len(self._streams) >= self._most:
             operation = Operation("connect", Need.CONNECT, target(peer))
             self._ground.event(Event(operation, _TOO_MANY, windows, errno.ECONNRESET))
             abort(server)
@@ -208,7 +213,7 @@ class Egress:
     def _splice(
         self, inner: socket.socket, reached: Reached, peer: Peer, covered: Callable[[], Decision]
     ) -> None:
-        if len(self._streams) >= STREAMS:
+        if len(self._streams) >= self._most:
             inner.close()
             reached.socket.close()
             return
@@ -265,8 +270,10 @@ def _proxies(environ: Mapping[str, str]) -> Proxies | None:
     return Proxies(environ)
 
 
-def _allow_descriptors() -> None:
+def _allow_descriptors() -> int:
+    """Return how many descriptors may be open, after asking for as many as can be of use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return most

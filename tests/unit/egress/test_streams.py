@@ -185,6 +185,19 @@ def test_one_connection_too_many_is_refused_and_told(monkeypatch: pytest.MonkeyP
         outside.joined()
 
 
+def test_connections_leave_the_rest_its_descriptors_where_there_are_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = module.OTHER_DESCRIPTORS + 2 * module.STREAM_DESCRIPTORS
+    monkeypatch.setattr("resource.getrlimit", lambda _which: (few, few))
+    with Outside() as outside:
+        kept = [outside.joined() for _ in range(2)]
+        server = outside.connect(address="127.0.0.1", port=9)
+        with pytest.raises(ConnectionResetError):
+            outside.read(server)
+        assert outside.events[0].decision.rule == "too-many-connections" and len(kept) == 2
+
+
 # Parked
 
 
