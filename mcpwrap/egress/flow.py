@@ -64,7 +64,7 @@ class Flow:
         try:
             while moved < most and not self.passed:
                 if not self.held and not self.ended:
-                    taken = self._take()
+                    taken = self._take(first=not moved)
                     if taken:
                         self.held = taken
                     else:
@@ -89,21 +89,25 @@ class Flow:
         self._copied = memoryview(b"")
         self.held = 0
 
-    def _take(self) -> int:
+    def _take(self, *, first: bool) -> int:
+        """Return how many bytes were taken from the source. `first`: nothing was before, though it has some."""
         if not self._copying:
             if self._pipe is None:
                 self._pipe = self._pipes.take(wide=self._full)
             pipe = self._pipe
             try:
                 taken = os.splice(self.source.fileno(), pipe.into, pipe.size, flags=_FLAGS)
-                self._full = (
-                    taken >= PIPE_BYTES
-                )  # There is more than a small one holds: next time, a wide one.
+                # There is more than a small one holds: next time, a wide one.
+                self._full = taken >= PIPE_BYTES
                 return taken
+            except BlockingIOError:
+                # It stops at a byte that was sent as urgent, which poll(2) reports for as long as nobody takes it.
+                if not first:
+                    raise
             except OSError as error:
                 if error.errno not in _REFUSED:
                     raise
-            self._copying = True
+                self._copying = True
             self._return_pipe(empty=True)
         self._copied = memoryview(self.source.recv(PIPE_BYTES))
         return len(self._copied)

@@ -1,4 +1,4 @@
-"""The first bytes of a TLS connection: looked at where they are until they are whole, then taken and judged.
+"""The first bytes of a TLS connection: taken from the socket, judged, and sent on only then.
 
 A server that was granted one name may send its bytes to that name's address and ask, inside TLS, for another
 host of the same address (a CDN has millions). So the name in its hello must be the one it looked up.
@@ -17,14 +17,11 @@ from mcpwrap.egress import hello
 SECONDS: Final = 5.0
 """A TLS client speaks first, and at once."""
 
-_ESTABLISHED: Final = 1
-"""In `tcpi_state`; whoever connected and has not closed is in it."""
-
 
 class Greeting:
     """What one connection begins with. `problem` is not empty once it is not what it has to be.
 
-    `taken`: the hello and what came with it, once it fits; it is the holder's to send on.
+    `taken`: what has come, the holder's to send on once it fits.
     """
 
     seconds = SECONDS
@@ -36,24 +33,18 @@ class Greeting:
         self._socket = made
 
     def look(self) -> bool:
-        """Return whether the hello was there, named the host and has been taken. Raises `OSError`: it broke."""
+        """Take what has come; return whether the hello is whole and names the host. Raises `OSError`: it broke."""
         try:
-            data = self._socket.recv(hello.MAX_HELLO, socket.MSG_PEEK)
+            data = self._socket.recv(hello.MAX_HELLO - len(self.taken))
         except BlockingIOError:
             return False
-        found = hello.read(data)
-        if found == "more":
-            if self._ended() or len(data) >= hello.MAX_HELLO:
-                self.problem = "no whole TLS hello was sent"
-            # What is there stays there, and must not wake the loop again.
-            self._wake_at(len(data) + 1)
-            return False
-        self._wake_at(1)
-        self.taken = self._socket.recv(len(data))
+        self.taken += data
         found = hello.read(self.taken)
         if found == "more":
-            self.problem = "no whole TLS hello was sent"
-        elif found == "not-tls":
+            if not data or len(self.taken) >= hello.MAX_HELLO:
+                self.problem = "no whole TLS hello was sent"
+            return False
+        if found == "not-tls":
             self.problem = "it is not TLS"
         elif not found.name:
             self.problem = "its TLS hello names no host"
@@ -64,10 +55,3 @@ class Greeting:
     def silence(self) -> str:
         """Return what is wrong if it took too long."""
         return "no TLS hello was sent"
-
-    def _ended(self) -> bool:
-        state: int = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-        return state != _ESTABLISHED
-
-    def _wake_at(self, size: int) -> None:
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)

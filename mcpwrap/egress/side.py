@@ -34,6 +34,8 @@ class Side:
     def __init__(self, made: socket.socket, pumps: Pumps, callback: Callable[[int], None]) -> None:
         made.setblocking(False)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A byte sent as urgent (MSG_OOB) is one like the others: out of line it would be lost.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
         self.socket = made
         self.fd = made.fileno()
         self.wanted = 0

@@ -160,6 +160,20 @@ def test_a_hello_that_changes_when_it_was_sent_is_sent_as_it_was_judged(
             assert outside.events[0].operation.written == "its TLS hello asks for evl.example"
 
 
+def test_a_hello_with_an_urgent_byte_is_read_as_it_is_sent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    greeting = client_hello("api.example")
+    with Outside(any_server_name=False) as outside:
+        server, listener = start(outside, monkeypatch)
+        host = accepted(outside, listener)
+        server.send(greeting[:100], socket.MSG_OOB)
+        assert outside.silent(host) and outside.waits()
+        server.send(greeting[100:])
+        got = b""
+        while len(got) < len(greeting):
+            got += outside.read(host)
+        assert got == greeting and not outside.events
+
+
 def test_sni_any_lifts_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     with Outside(any_server_name=True) as outside:
         server, listener = start(outside, monkeypatch)

@@ -198,6 +198,27 @@ def test_connections_leave_the_rest_its_descriptors_where_there_are_few(
         assert outside.events[0].decision.rule == "too-many-connections" and len(kept) == 2
 
 
+@pytest.mark.parametrize("side", ["server", "host"])
+def test_a_byte_sent_as_urgent_passes_like_any_other_and_wakes_nobody_for_ever(side: str) -> None:
+    with Outside() as outside:
+        ends = outside.joined()
+        one, other = ends if side == "server" else ends[::-1]
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+        for number in range(3):
+            one.send(b"before %d" % number)
+            one.send(b"!", socket.MSG_OOB)
+            one.send(b"after")
+            got = b""
+            while len(got) < 14:
+                got += outside.read(other)
+            assert got == b"before %d!after" % number
+        one.send(b"!", socket.MSG_OOB)
+        assert outside.waits()
+        outside.set_open(False)
+        one.send(b"?", socket.MSG_OOB)
+        assert outside.waits()
+
+
 # Parked
 
 
