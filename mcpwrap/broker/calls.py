@@ -145,5 +145,8 @@ ASKS: dict[int, Callable[[Session, Caller, Args], None]] = _by_number(
 )
 """Refused, or left to the kernel, which opens nothing for them."""
 
-DIRECT = frozenset(NR[name] for name in ("arch_prctl", "set_tid_address") if name in NR)
-"""Made by every C library once after an execution: trapped so that the new image can be verified."""
+DIRECT = frozenset(
+    NR[name] for name in ("arch_prctl", "set_tid_address", "fork", "vfork", "clone") if name in NR
+)
+"""Left to the kernel. The first two are made by every C library once after an execution: trapped so that the new
+image can be verified. The others where a tree of processes is ended one by one: while nobody answers, none is born."""

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from mcpwrap.broker.resolve import failure
+from mcpwrap.broker.unix import path_of
 from mcpwrap.kernel import sockets
 from mcpwrap.operation import Decision, Need
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 MAX_HELD = 256
 """Sockets kept that have not been connected or listened with yet; the oldest goes first."""
 
-_UNBOUND = Decision(False, "no-listen")
+_NO_LISTENING = Decision(False, "no-listen")
 Identity = tuple[int, int]
 
 
@@ -67,14 +68,15 @@ class Held:
 
 
 def listen(session: Session, caller: Caller, fd: int, backlog: int) -> int:
-    """listen(2): of a socket that was named, which only the broker does; others would get a port of the host."""
+    """listen(2): of a socket with a path, which only the broker gives; every other would be at a place of the host.
+
+    That it has a name is not enough: a connection that was given up leaves its port, one that failed may leave
+    an abstract name of the kernel's choice (unix(7), autobind).
+    """
     own = session.copy(caller, fd)
     try:
-        name = sockets.own_name(own)
-        family = int.from_bytes(name[:2], "little")
-        unnamed = len(name) == 2 if family == sockets.AF_UNIX else not any(name[2:4])
-        if unnamed:
-            raise session.refuse(caller, "listen", Need.CONNECT, "a port of the host", _UNBOUND)
+        if path_of(sockets.own_name(own)) is None:
+            raise session.refuse(caller, "listen", Need.CONNECT, "a port of the host", _NO_LISTENING)
         if not session.listener.alive(session.current):
             raise failure(errno.ESRCH)
         sockets.listen(own, backlog)

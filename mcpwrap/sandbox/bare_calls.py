@@ -18,6 +18,7 @@ _STREAM, _SEQPACKET, _KIND = 1, 5, 0xF
 _TCP = 6
 _MSG_FASTOPEN = 0x20000000
 _NO_FAST_OPEN = RET_ERRNO | errno.EOPNOTSUPP
+_CLONE_FS, _CLONE_THREAD = 0x200, 0x10000
 _PROCESS, _GROUP = 0, 1
 """PRIO_PROCESS, PRIO_PGRP; of ioprio_set IOPRIO_WHO_PROCESS, IOPRIO_WHO_PGRP are one higher."""
 
@@ -45,7 +46,83 @@ def _priority(process: int) -> Check:
     return Check(0, (process,), _own(1), Check(0, (process + 1,), own_group, NOT_PERMITTED))
 
 
+_NO_OPTION = RET_ERRNO | errno.ENOPROTOOPT
+_SOL_IP, _SOL_SOCKET, _SOL_TCP, _SOL_IPV6 = 0, 1, 6, 41
+_OF_SOCKETS = (
+    2,
+    *range(6, 14),
+    15,
+    16,
+    18,
+    19,
+    20,
+    21,
+    29,
+    34,
+    35,
+    37,
+    42,
+    45,
+    46,
+    47,
+    49,
+    60,
+    *range(63, 68),
+)
+"""SO_{REUSEADDR,BROADCAST,SNDBUF,RCVBUF,KEEPALIVE,OOBINLINE,NO_CHECK,PRIORITY,LINGER,REUSEPORT,PASSCRED,RCVLOWAT,
+SNDLOWAT,RCVTIMEO,SNDTIMEO,TIMESTAMP,PASSSEC,TIMESTAMPNS,TIMESTAMPING,PEEK_OFF,SELECT_ERR_QUEUE,BUSY_POLL,
+MAX_PACING_RATE,INCOMING_CPU,ZEROCOPY} and the five that end in _NEW (include/uapi/asm-generic/socket.h)."""
+_OF_TCP = (*range(1, 11), 12, 13, 16, 17, 18, 25, 36, 37)
+"""TCP_{NODELAY … WINDOW_CLAMP,QUICKACK,CONGESTION,THIN_*,USER_TIMEOUT,NOTSENT_LOWAT,INQ,TX_DELAY}: none that
+puts data into a SYN (FASTOPEN_CONNECT), or makes another kind of socket of it (ULP)."""
+_OF_IP = (1, 2, 8, 10, 11, 12, 13, 24)
+"""IP_{TOS,TTL,PKTINFO,MTU_DISCOVER,RECVERR,RECVTTL,RECVTOS,BIND_ADDRESS_NO_PORT}."""
+_OF_IPV6 = (16, 23, 25, 26, 49, 51, 62, 66, 67, 70, 72)
+"""IPV6_{UNICAST_HOPS,MTU_DISCOVER,RECVERR,V6ONLY,RECVPKTINFO,RECVHOPLIMIT,DONTFRAG,RECVTCLASS,TCLASS,
+AUTOFLOWLABEL,ADDR_PREFERENCES}."""
+
+
+def _options() -> Check:
+    check: Verdict = _NO_OPTION
+    for level, options in (
+        (_SOL_IPV6, _OF_IPV6),
+        (_SOL_IP, _OF_IP),
+        (_SOL_TCP, _OF_TCP),
+        (_SOL_SOCKET, _OF_SOCKETS),
+    ):
+        check = Check(1, (level,), Check(2, options, ALLOW, _NO_OPTION), check)
+    assert isinstance(check, Check)
+    return check
+
+
 _ALWAYS = (
+    Group(
+        "new processes",
+        "the broker lets each pass, and none once it has ended: so no process escapes the end by being another one",
+        TRAP,
+        "fork vfork",
+    ),
+    Group(
+        "clone",
+        "as on the list; threads are no new processes",
+        arguments.CLONE._replace(
+            then=Check(
+                0,
+                (0,),
+                Check(0, (0,), TRAP, NOT_PERMITTED, mask=_CLONE_FS),
+                ALLOW,
+                mask=_CLONE_THREAD,
+            )
+        ),
+        "clone",
+    ),
+    Group(
+        "socket options",
+        "an allow list: by the others (IPV6_RTHDR, IP_OPTIONS, SO_BINDTODEVICE) what the broker connects to one "
+        "place sends its packets to another, with data in them",
+        _options(),
+        "setsockopt",
+    ),
     Group(
         "sockets",
         "only streams, so that whatever is sent goes where the broker connected it to: no datagrams, and no "

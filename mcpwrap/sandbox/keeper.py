@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+from contextlib import suppress
 from typing import NamedTuple
 
 from mcpwrap.errors import EXIT_FAILED
@@ -83,6 +84,10 @@ def _keep(
     outcome = _watch(plan, own, server, (life, stem_end), status)
     if outcome is not None:
         _say(tell_end, outcome)
+    else:
+        # Once it has ended the broker answers nobody, and no process is born any more.
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)
     buried = tree.end(own)
     if outcome is None:
         _say(tell_end, buried.get(server, signal.SIGKILL))

@@ -20,6 +20,7 @@ import acts_again
 import acts_attacks
 import acts_bare
 import acts_files
+import acts_host
 import acts_kernel
 import acts_network
 import acts_processes
@@ -94,6 +95,7 @@ def find(name):
         acts_attacks,
         acts_bare,
         acts_files,
+        acts_host,
         acts_kernel,
         acts_network,
         acts_processes,
