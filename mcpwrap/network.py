@@ -25,8 +25,16 @@ def open_way_out(
     calls: Calls,
     journal: Journal,
     output: ErrorOutput,
+    tier: str,
 ) -> Egress:
     """Return the way out of a run, with everything it needs; `channel` is the relay's end of it to the broker."""
+    # A port of the host that leads to nobody would be worse than none.
+    listens = policy.listens if tier == "B" else ()
+    if policy.listens and not listens:
+        output.say(
+            f"at tier {tier} no server can be reached: the `listen` rules of its grant are not in force, "
+            "and no port of this machine is opened"
+        )
 
     def ended(stream: Ended) -> None:
         journal.stream(
@@ -50,7 +58,7 @@ def open_way_out(
         say=output.say,
         answers=policy.answers,
         any_server_name=policy.grant.sni == "any",
-        listens=policy.listens,
+        listens=listens,
         listening=lambda rule: calls.effective().listen(rule.port),
         environ=os.environ,
     )

@@ -117,9 +117,8 @@ class Session:
             # Here only: most grants have no rule of the network, and start-up is counted.
             from mcpwrap.network import open_way_out
 
-            self._egress = open_way_out(
-                child.network, self._relay, startup, prepared.policy, self._calls, self._journal, self._output
-            )
+            wired = (self._relay, startup, prepared.policy, self._calls, self._journal, self._output)
+            self._egress = open_way_out(child.network, *wired, tier)
 
     def run(self) -> int:
         """Return the exit status of the run."""

@@ -26,6 +26,7 @@ MAX_ADDRESS = 128
 """sizeof(struct sockaddr_storage)."""
 
 _NOT_OWN = Decision(False, "not-own-address")
+_NO_LISTENING = Decision(False, "no-listen")
 
 
 def connect(session: Session, notification: int, caller: Caller, fd: int, address: int, size: int) -> None:
@@ -95,7 +96,8 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
         target = parse(raw, family_of(raw))
         if not session.place.may_bind(target):
             where = spelled(target.text, target.port)
-            raise session.refuse(caller, "bind", Need.CONNECT, where, _NOT_OWN, error=errno.EADDRNOTAVAIL)
+            rule = _NO_LISTENING if session.terrain.bare else _NOT_OWN
+            raise session.refuse(caller, "bind", Need.CONNECT, where, rule, error=errno.EADDRNOTAVAIL)
     own = session.copy(caller, fd)
     try:
         if not session.listener.alive(session.current):

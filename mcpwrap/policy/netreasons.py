@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpwrap.policy.compile import Policy
     from mcpwrap.policy.hosts import Peer
 
-OFFERED: Final = frozenset(("no-grant", "no-network", "no-listen"))
+OFFERED: Final = frozenset(("no-grant", "no-network"))
 """Rules that say nobody granted it."""
 
 SPOKEN: Final = {
@@ -46,7 +46,7 @@ _MEANINGS: Final = {
     "no-host": "that is no name or address of a host",
     "host-socket": "only sockets made inside the sandbox can be connected to, and those a `unix` rule names",
     "abstract-socket": "abstract sockets of this machine cannot be reached",
-    "no-listen": "no rule of `listen` opens that port",
+    "no-listen": "without a network of its own (tier B) no server can be reached, whatever its grant says",
     "not-own-address": "the sandbox has no such address",
     "sni": "the name its TLS client asked for is not that of the host",
     "stale-address": "the address was made up for a name that is forgotten by now",

@@ -44,3 +44,13 @@ def run(internet: Internet) -> Iterator[Run]:  # noqa: F811 - the one imported i
 def test_datagrams_and_listening_are_refused(run: Run) -> None:
     assert "Permission denied" in run.said("time", "datagram", host="ntp.example.com", port=123, send="now")
     assert "refused by mcpwrap" in run.said("serve", "accept", port=9100)
+
+
+def test_a_rule_of_listen_opens_no_port_and_that_is_said(internet: Internet) -> None:  # noqa: F811
+    grant = 'schema = 1\n\n[server]\nlisten = ["localhost:8098"]\n\n[tools.serve]\n'
+    with running(internet, "egress-c-listen", grant, lacking="filter") as run:
+        said = run.said("serve", "accept", port=8098)
+        assert "without a network of its own (tier B)" in said
+        with pytest.raises(ConnectionRefusedError):
+            internet.connect("127.0.0.1", 8098)
+        assert "at tier C no server can be reached" in run.session.stderr()
