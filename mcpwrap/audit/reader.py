@@ -6,16 +6,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 SUFFIX = ".jsonl"
 RUNS_ASKED = 5
 """Runs looked through for a version: one that ended before its start-up did has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFile:
+class RunFile(NamedTuple):
     """One part of one run. `stem`: `TIME-PID`, equal for all parts of a run; `size` in bytes."""
 
     path: str

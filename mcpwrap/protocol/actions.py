@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,15 +13,13 @@ if TYPE_CHECKING:
     from mcpwrap.protocol.window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """Put this window's grant into force, before the bytes that follow."""
 
     window: Window
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(NamedTuple):
     """Write to the server's stdin. `windows` are the ids of the windows these bytes start work in.
 
     Bytes of a window that was refused (`Interposer.refuse`) must not be written.
@@ -32,15 +29,13 @@ class Forward:
     windows: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """Write to the client's stdout."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """Withdraw this window's grant and have its records on disk, before the bytes that follow.
 
     `how`: "answered", "error" (the answer was one), "input_required", "cancelled", "task" (it ended),
@@ -74,40 +69,34 @@ class Listed(NamedTuple):
     held: Mapping[str, Held]
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(NamedTuple):
     """Write to stderr: the server printed it to stdout, and it is no protocol."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """Write to the audit; `loud` ones also to stderr, one line."""
 
     kind: str
     text: str
-    fields: Mapping[str, str | int] = field(default_factory=dict)
+    fields: Mapping[str, str | int] = {}
     loud: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StartupArmed:
+class StartupArmed(NamedTuple):
     """Start waiting for the quiet that ends start-up."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartupEnded:
+class StartupEnded(NamedTuple):
     """The grant of `[startup]` is gone for good."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndInput:
+class EndInput(NamedTuple):
     """Close the server's stdin: the client's stream has ended and every call it sent is forwarded or gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """The connection cannot go on; nothing more of that side is read."""
 
     text: str

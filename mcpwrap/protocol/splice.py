@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,8 +13,7 @@ _GAP: Final = re.compile(r"[ \t\r\n]*")
 _value_at: Final = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Where a value stands in a text, as half-open character offsets."""
 
     start: int
@@ -26,8 +24,7 @@ class Span:
         return text[self.start : self.end]
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """Put `text` in the place of `span`."""
 
     span: Span

@@ -12,9 +12,8 @@ its answer. A call that has had its time (`window_limit`) stays where it stands,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mcpwrap.limits import RECORDS_PER_WINDOW
 
@@ -91,8 +90,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Turn, State]]] = {
 """Every turn that can befall a state. One that is not here is a fault of mcpwrap, not of a peer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """One call whose grant is in force.
 
     `tool` is the called tool; for `resources/*`, `prompts/*` and `completion/complete` it is the method

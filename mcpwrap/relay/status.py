@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 LINE_BYTES: Final = 256 * 1024
@@ -43,7 +42,6 @@ class LineReader:
         return found
 
 
-@dataclass(slots=True)
 class Told:
     """What has been told so far.
 
@@ -53,12 +51,15 @@ class Told:
     was asked for last (the name of an errno), "" once it is, None as long as there is no answer.
     """
 
-    pid: int = 0
-    protections: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, Any] | None = None
-    exit_status: int | None = None
-    ended: str = ""
-    frozen: str | None = None
+    __slots__ = ("ended", "exit_status", "failed", "frozen", "pid", "protections")
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.protections: Mapping[str, str] = {}
+        self.failed: Mapping[str, Any] | None = None
+        self.exit_status: int | None = None
+        self.ended = ""
+        self.frozen: str | None = None
 
     def take(self, line: bytes) -> None:
         """Take in one line of the status pipe."""

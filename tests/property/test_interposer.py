@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -350,9 +349,9 @@ def _unread(value: object) -> object:
 
 def _with_unread_arguments(actions: list[Action]) -> list[object]:
     return [
-        (type(action), replace(action.window, arguments={}), _unread(action.window.arguments))
+        (type(action), action.window._replace(arguments={}), _unread(action.window.arguments))
         if isinstance(action, Opened | Closed)
-        else action
+        else (type(action), action)
         for action in actions
     ]
 

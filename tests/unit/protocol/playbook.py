@@ -177,7 +177,7 @@ class Playbook:
         elif isinstance(expected, type):
             assert isinstance(action, expected), f"expected {expected!r}, got {action!r}"
         else:
-            assert action == expected
+            assert (type(action), action) == (type(expected), expected)
         return self
 
     def forwards(self, message: object, *windows: str) -> Playbook:
