@@ -26,8 +26,8 @@ FILE_BYTES: Final = 65_536
 MISE_FILES: Final = ("mise.local.toml", "mise.toml", ".mise.toml", ".config/mise.toml", ".tool-versions")
 """Where mise looks in each directory upward, the ones that win first."""
 
-_PLUGIN: Final = re.compile(r"(?m)^# asdf-plugin: (\S+) (\S+)$")
-_VERSION: Final = re.compile(r"v?[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
+_PLUGIN: Final = r"(?m)^# asdf-plugin: (\S+) (\S+)$"
+_VERSION: Final = r"v?[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}"
 """What may be the name of a directory of versions: no path, nothing hidden."""
 
 
@@ -66,14 +66,14 @@ def _pyenv(path: str, environ: Mapping[str, str], cwd: str, _home: str) -> str |
         files = [*(f"{each}/.python-version" for each in _upward(cwd)), f"{base}/version"]
         # The nearest file wins even if it says nothing.
         words = next((_text(file).split() for file in files if os.path.isfile(file)), [])
-    found = (f"{base}/versions/{word}/bin/{name}" for word in words if _VERSION.fullmatch(word))
+    found = (f"{base}/versions/{word}/bin/{name}" for word in words if re.fullmatch(_VERSION, word))
     return next(filter(_executable, found), "")
 
 
 def _asdf(path: str, environ: Mapping[str, str], cwd: str, home: str) -> str | None:
     directory, name = os.path.split(path)
     base = os.path.dirname(directory)
-    plugins = _PLUGIN.findall(_text(path)) if os.path.basename(directory) == "shims" else []
+    plugins = re.findall(_PLUGIN, _text(path)) if os.path.basename(directory) == "shims" else []
     if not plugins:
         return None
     for plugin in dict.fromkeys(each for each, _ in plugins):
@@ -87,7 +87,7 @@ def _asdf(path: str, environ: Mapping[str, str], cwd: str, home: str) -> str | N
             if version == "system":
                 return ""
             real = f"{base}/installs/{plugin}/{version}/bin/{name}"
-            if _VERSION.fullmatch(version) and _executable(real):
+            if re.fullmatch(_VERSION, version) and _executable(real):
                 return real
     raise _Unchosen(f"asdf which {name}")
 
@@ -112,7 +112,7 @@ def _mise(path: str, environ: Mapping[str, str], cwd: str, home: str) -> str | N
                 return ""
             # Beside the versions themselves mise keeps links for their beginnings: `22`, `latest`.
             real = f"{base}/installs/{tool}/{version}/bin/{name}"
-            if _VERSION.fullmatch(version) and _executable(real):
+            if re.fullmatch(_VERSION, version) and _executable(real):
                 return os.path.join(os.path.realpath(f"{base}/installs/{tool}/{version}"), "bin", name)
     raise _Unchosen(f"mise which {name}")
 
@@ -136,7 +136,7 @@ def _volta(path: str, environ: Mapping[str, str], cwd: str, home: str) -> str | 
         node = _json(f"{tools}/user/platform.json").get("node")
         chosen = node.get("runtime") if isinstance(node, dict) else None
     real = f"{tools}/image/node/{chosen}/bin/{name}"
-    if isinstance(chosen, str) and _VERSION.fullmatch(chosen) and _executable(real):
+    if isinstance(chosen, str) and re.fullmatch(_VERSION, chosen) and _executable(real):
         return real
     raise _Unchosen(f"volta which {name}")
 
