@@ -123,6 +123,8 @@ class Web:
                 if tls is None:
                     super().finish_request(request, client)
                     return
+                # Who has been reset already is found out here: wrapping it would leave a socket to the collector.
+                request.recv(1, socket.MSG_PEEK)
                 with tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as encrypted:
                     encrypted.do_handshake()
                     super().finish_request(encrypted, client)
