@@ -43,6 +43,14 @@ def question(data: bytes) -> tuple[str, int] | None:
     return ".".join(labels), number
 
 
+def names_of(name: str) -> tuple[str, str]:
+    """Return the names one of which must be granted: its own, and that of the host it is a service of (RFC 2782)."""
+    labels = name.split(".")
+    while labels and labels[0].startswith("_"):
+        del labels[0]
+    return ".".join(labels), name
+
+
 def servers(path: str = RESOLV_CONF) -> list[str]:
     """Return the host's name servers, in its order. Raises `OSError`."""
     found = []

@@ -14,7 +14,7 @@ import pytest
 from mcpwrap.egress import query
 from mcpwrap.egress.channel import MAX_MESSAGE, Channel, read
 from tests.e2e.world.names import NameServer, encode_name
-from tests.unit.egress.outside import Outside, descriptors
+from tests.unit.egress.outside import NO, YES, Outside, descriptors
 
 GOOD = {"kind": "stream", "name": "a.example", "address": "", "port": 443, "windows": ["w"]}
 
@@ -116,6 +116,16 @@ def test_a_service_of_a_granted_name_is_looked_up(server: NameServer) -> None:
         answer = answer_to(outside, asked(name, 33))
     assert answer[:2] == b"\x12\x34" and encode_name("db.granted.example") in answer
     assert server.queries == [(name, 33)]
+
+
+def test_a_service_is_of_the_name_it_is_a_service_of(server: NameServer) -> None:
+    """What a rule lists is the host: `db.example`, not `_db._tcp.db.example`."""
+    name = "_db._tcp.granted.example"
+    server.others[name, 33] = [b"\0\0\0\0\x15\x38" + encode_name("db.granted.example")]
+    with Outside() as outside:
+        outside.egress._answers = lambda known: YES if known == "granted.example" else NO
+        assert encode_name("db.granted.example") in answer_to(outside, asked(name, 33))
+        assert not answer_to(outside, asked("db._tcp.granted.example", 33))
 
 
 def test_a_long_answer_comes_by_stream(server: NameServer) -> None:
