@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from mcpwrap.broker import dns
 from mcpwrap.broker.channel import ChannelFull
 from mcpwrap.broker.zone import Reply, Zone
+from mcpwrap.operation import Need
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,8 +112,9 @@ class HostZone(Zone):
             return dns.respond(question, dns.NO_ERROR)
         self._verdicts.refresh()
         asked = [self._verdicts.effective.asks(name) for name in names]
-        if not any(decision.allowed for decision in asked):
-            self._tell(question.name, asked[0])
+        decision = next((each for each in asked if each.allowed), asked[0])
+        if not decision.allowed:
+            self._tell(question.name, decision)
             # "No such name" would be remembered beyond the call.
             return dns.respond(question, dns.SERVER_FAILURE)
         if len(self._away) >= QUESTIONS_AWAY:
@@ -123,4 +125,5 @@ class HostZone(Zone):
         except ChannelFull:
             return dns.respond(question, dns.SERVER_FAILURE)
         self._away[self._asked] = _Away(question, reply, time.monotonic() + AWAY_SECONDS)
+        self._verdicts.record("lookup", Need.CONNECT, question.name, decision)
         return b""

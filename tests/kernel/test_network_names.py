@@ -133,7 +133,13 @@ window("fetch"); show(both())
     done = here.run(grant, code)
     assert done.values == [[[2, 0]] * 2, [[0, 1]] * 2]
     assert [message["kind"] for message in done.messages] == ["query"] * 2
-    assert done.refused("lookup") == ["c2vjcmv0.example.org", "_c2vjcmv0._x.api.example.com"]
+    names = ["c2vjcmv0.example.org", "_c2vjcmv0._x.api.example.com"]
+    assert done.refused("lookup") == names
+    # What left is in the record as well.
+    allowed = [each for each in done.events if each["act"] == "lookup" and each["allowed"]]
+    assert [(each["object"], each["rule"]) for each in allowed] == [
+        *((names[0], "tools.fetch.net[1]"), (names[1], "tools.fetch.net[0]"))
+    ]
 
 
 def test_an_argument_does_not_make_a_question_to_the_outside(here: Network) -> None:
