@@ -33,10 +33,11 @@ check: $(VENV)/installed
 bench: $(VENV)/installed
 	$(BIN)/python -m bench $(ARGS)
 
-# What must be right for the promise to hold; all lines, then those that are neither blank nor comment.
-# (bubblewrap, which does a part of it, has 5,523 lines of C.)
+# What must be right for the promise to hold: what decides, what confines, what acts for the server, and what its bytes
+# leave by. All lines, then those that are neither blank nor comment. (bubblewrap, which does a part of it, has 5,523
+# lines of C.)
 tcb:
-	@for room in policy kernel sandbox broker; do \
+	@for room in policy kernel sandbox broker egress; do \
 	  cat mcpwrap/$$room/*.py | awk -v room=$$room '{ n++ } !/^[[:space:]]*(#|$$)/ { c++ } END { print n, c, room }'; \
 	done | awk '{ printf "%6d %6d  %s\n", $$1, $$2, $$3; n += $$1; c += $$2 } END { printf "%6d %6d  trusted base\n", n, c }'
 

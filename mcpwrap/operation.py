@@ -53,6 +53,12 @@ class Decision(NamedTuple):
     quiet: bool = False
 
 
+def endpoint(host: str, port: int, protocol: str = "tcp") -> str:
+    """Return what a port of `host` (a name or an address) is called in grants, records and denials."""
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return where if protocol == "tcp" else f"{protocol}://{where}"
+
+
 class Event(NamedTuple):
     """An operation with its decision and the call windows it is attributed to.
 

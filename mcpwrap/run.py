@@ -145,15 +145,8 @@ def _weaker(options: Options, lacking: Lacking, page: int, activity: memoryview)
 
 def _require_holdable(options: Options) -> None:
     """Raise CannotConfine for rules that only a broker can hold."""
-    grant = prepare(options).grant
-    tables = (
-        grant.server,
-        grant.startup,
-        grant.resources,
-        grant.prompts,
-        *(tool.block for tool in grant.tools),
-    )
-    denied = next((rule for table in tables for rule in table.paths if rule.noun == "fs_deny"), None)
+    blocks = prepare(options).grant.blocks
+    denied = next((rule for block in blocks for rule in block.paths if rule.noun == "fs_deny"), None)
     if denied is not None:
         raise CannotConfine(
             f"the grant has `fs_deny` ({denied.id}), which cannot be held at tier B-",

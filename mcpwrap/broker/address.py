@@ -64,23 +64,18 @@ def family_of(raw: bytes) -> int:
     return family
 
 
-def internet(raw: bytes, family: int) -> Internet:
-    """Return the host and port of a struct sockaddr that is to be read as of `family`.
+def internet(raw: bytes, family: int | None = None) -> Internet:
+    """Return the host and port of a struct sockaddr that is to be read as of `family`, if not its own.
 
     Raises OSError as the kernel would: EINVAL if it is too short, EAFNOSUPPORT for other families.
     """
+    family = family_of(raw) if family is None else family
     if family not in (AF_INET, AF_INET6):
         raise failure(errno.EAFNOSUPPORT)
     if len(raw) < (16 if family == AF_INET else 24):
         raise failure(errno.EINVAL)
     port: int = struct.unpack_from(">H", raw, 2)[0]
     return Internet(raw[4:8] if family == AF_INET else raw[8:24].removeprefix(_MAPPED), port)
-
-
-def spelled(host: str, port: int, protocol: str = "tcp") -> str:
-    """Return what a connection to `host` (a name or an address) is called in grants, records and denials."""
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return where if protocol == "tcp" else f"{protocol}://{where}"
 
 
 def _spell6(host: bytes) -> str:

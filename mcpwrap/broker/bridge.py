@@ -10,7 +10,7 @@ import os
 import select
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.broker.address import LOOPBACK, Internet, family_of, internet
+from mcpwrap.broker.address import LOOPBACK, Internet, internet
 from mcpwrap.broker.place import BACKLOG
 from mcpwrap.broker.resolve import failure
 from mcpwrap.kernel import sockets
@@ -154,13 +154,9 @@ def _connected(listener: int, socket: Socket, where: Internet) -> int:
 def _is_other_end(accepted: int, own: int) -> bool:
     """Whether these two sockets are connected to each other."""
     try:
-        return (_address(sockets.peer_name(accepted)), _address(sockets.own_name(accepted))) == (
-            _address(sockets.own_name(own)),
-            _address(sockets.peer_name(own)),
+        return (internet(sockets.peer_name(accepted)), internet(sockets.own_name(accepted))) == (
+            internet(sockets.own_name(own)),
+            internet(sockets.peer_name(own)),
         )
     except OSError:
         return False  # not connected any more
-
-
-def _address(raw: bytes) -> Internet:
-    return internet(raw, family_of(raw))

@@ -12,11 +12,11 @@ import struct
 from typing import TYPE_CHECKING
 
 from mcpwrap.broker import internet, unix
-from mcpwrap.broker.address import family_of, spelled
+from mcpwrap.broker.address import family_of
 from mcpwrap.broker.address import internet as parse
 from mcpwrap.broker.resolve import failure
 from mcpwrap.kernel import sockets
-from mcpwrap.operation import Decision, Need
+from mcpwrap.operation import Decision, Need, endpoint
 
 if TYPE_CHECKING:
     from mcpwrap.broker.request import Caller
@@ -93,9 +93,9 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
         raise unix.abstract(session, caller, raw, "bind")
     elif session.terrain.bare or family_of(raw) in (sockets.AF_INET, sockets.AF_INET6):
         # On the host any other family is one the kernel might take for these (inet_bind: AF_UNSPEC).
-        target = parse(raw, family_of(raw))
+        target = parse(raw)
         if not session.place.may_bind(target):
-            where = spelled(target.text, target.port)
+            where = endpoint(target.text, target.port)
             rule = _NO_LISTENING if session.terrain.bare else _NOT_OWN
             raise session.refuse(caller, "bind", Need.CONNECT, where, rule, error=errno.EADDRNOTAVAIL)
     own = session.copy(caller, fd)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mcpwrap.broker.address import Internet, family_of, internet, spelled
+from mcpwrap.broker.address import Internet, family_of, internet
 from mcpwrap.broker.bridge import VOID, Socket, bridge, connect_at_once, connect_without_waiting
 from mcpwrap.broker.channel import ChannelFull
 from mcpwrap.broker.resolve import failure
 from mcpwrap.kernel import sockets
-from mcpwrap.operation import Decision, Need
+from mcpwrap.operation import Decision, Need, endpoint
 from mcpwrap.policy.decide import NO_NETWORK
 
 if TYPE_CHECKING:
@@ -136,17 +136,17 @@ class _Asked(NamedTuple):
 def _ask(session: Session, target: Internet, protocol: str) -> _Asked:
     network = session.network
     if network is None:
-        return _Asked(spelled(target.text, target.port, protocol), None, NO_NETWORK)
+        return _Asked(endpoint(target.text, target.port, protocol), None, NO_NETWORK)
     peer = network.peer(target, protocol)
     if peer is None:
-        return _Asked(spelled(target.text, target.port, protocol), None, _STALE)
+        return _Asked(endpoint(target.text, target.port, protocol), None, _STALE)
     effective = session.verdicts.effective
     decision = effective.connect(peer)
     if protocol == "udp" and peer.name and not decision.allowed:
         # Attempts at QUIC, and getaddrinfo, which connects such a socket to every address to sort them.
         as_stream = peer.port == 0 or effective.connect(peer._replace(protocol="tcp")).allowed
         decision = decision._replace(quiet=decision.quiet or as_stream)
-    return _Asked(spelled(peer.name or peer.address, peer.port, protocol), peer, decision)
+    return _Asked(endpoint(peer.name or peer.address, peer.port, protocol), peer, decision)
 
 
 def _record(session: Session, caller: Caller, act: str, asked: _Asked) -> None:

@@ -188,16 +188,8 @@ class Network:
 
 def _named_hosts(policy: Policy) -> Iterator[_NamedHost]:
     """Yield what the grant's rules name."""
-    grant = policy.grant
-    tables = (
-        grant.server,
-        grant.startup,
-        grant.resources,
-        grant.prompts,
-        *(tool.block for tool in grant.tools),
-    )
-    for table in tables:
-        for rule in table.hosts:
+    for block in policy.grant.blocks:
+        for rule in block.hosts:
             if rule.kind in ("name", "suffix"):
                 single = rule.protocol == "udp" and rule.ports[0] == rule.ports[1]
                 yield _NamedHost(rule.kind == "suffix", rule.host, rule.ports[0] if single else 0)

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mcpwrap.broker import procfs, resolver
+from mcpwrap.broker import procfs, resolvconf
 from mcpwrap.broker.resolve import MAX_LINKS, Entry, Found, failure
 from mcpwrap.broker.session import OWN_GROUND
 from mcpwrap.operation import Decision, Need
@@ -45,10 +45,10 @@ def open_at(
             )
         except FileNotFoundError:
             found = None
-        if _need(flags) is Need.READ and resolver.is_meant(session, path, found):
+        if _need(flags) is Need.READ and resolvconf.is_meant(session, path, found):
             if found is not None:
                 found.close()
-            return _give(session, notification, resolver.opened(), flags)
+            return _give(session, notification, resolvconf.opened(), flags)
         if found is not None:
             try:
                 if _need(flags) is Need.WRITE:

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcpwrap.broker.address import LOOPBACK, LOOPBACK6, Internet, family_of, internet
+from mcpwrap.broker.address import LOOPBACK, LOOPBACK6, Internet, internet
 from mcpwrap.kernel import sockets
 
 if TYPE_CHECKING:
@@ -80,5 +80,4 @@ def name(fd: int, address: Internet) -> None:
 
 def named(fd: int) -> Internet:
     """Return the address a socket has."""
-    raw = sockets.own_name(fd)
-    return internet(raw, family_of(raw))
+    return internet(sockets.own_name(fd))

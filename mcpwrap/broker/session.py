@@ -185,7 +185,7 @@ class Session:
         is told to the audit only, unless a private path was meant.
         """
         written = self.absolute(caller, dirfd, path)
-        real = self._on_host(written, creating=creating)
+        real = self._real_on_host(written, creating=creating)
         if real is None or _below(real, VIEW_DECIDES):
             return failure(errno.ENOENT)
         decision = self.verdicts.effective.decide(need, real, creating=creating, host=True)
@@ -206,19 +206,25 @@ class Session:
         finally:
             os.close(base)
 
-    def _on_host(self, path: str, *, creating: bool) -> str | None:
-        """Return the real host path of an existing object (for creations: existing parent, and the name)."""
-        name = ""
-        if creating:
-            path, _, name = path.rstrip("/").rpartition("/")
+    def on_host(self, path: str) -> int:
+        """Return an O_PATH descriptor of what the host has at `path`, links followed; -1 if it has nothing."""
         try:
-            fd = files.openat2(
+            return files.openat2(
                 self.host_root,
                 os.fsencode(path.lstrip("/") or "."),
                 os.O_PATH | os.O_CLOEXEC,
                 resolve=files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS,
             )
         except OSError:
+            return -1
+
+    def _real_on_host(self, path: str, *, creating: bool) -> str | None:
+        """Return the real host path of an existing object (for creations: existing parent, and the name)."""
+        name = ""
+        if creating:
+            path, _, name = path.rstrip("/").rpartition("/")
+        fd = self.on_host(path)
+        if fd < 0:
             return None
         try:
             if creating and not stat.S_ISDIR(os.fstat(fd).st_mode):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.broker.request import AT_FDCWD
 from mcpwrap.broker.resolve import failure
-from mcpwrap.kernel import files, sockets
+from mcpwrap.kernel import sockets
 from mcpwrap.operation import Decision, Need
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def find(session: Session, caller: Caller, path: bytes, act: str) -> Target:
     written = os.path.normpath(session.absolute(caller, AT_FDCWD, path))
     if written in NAME_CACHES:
         raise failure(errno.ENOENT)
-    there = _on_host(session, written)
+    there = session.on_host(written)
     if there < 0:
         if found is not None:
             raise session.refuse(caller, act, Need.CONNECT, found.path, _HOST_SOCKET)
@@ -128,19 +128,6 @@ def abstract(session: Session, caller: Caller, raw: bytes, act: str) -> OSError:
     """Return the error for an abstract address of the host's, where there is no other network."""
     where = "@" + os.fsdecode(raw[3:])
     return session.refuse(caller, act, Need.CONNECT, where, _ABSTRACT, error=errno.ECONNREFUSED)
-
-
-def _on_host(session: Session, path: str) -> int:
-    """Return an O_PATH descriptor of what the host has at `path`, links followed; -1 if it has nothing."""
-    try:
-        return files.openat2(
-            session.host_root,
-            os.fsencode(path.lstrip("/") or "."),
-            os.O_PATH | os.O_CLOEXEC,
-            resolve=files.RESOLVE_IN_ROOT | files.RESOLVE_NO_MAGICLINKS,
-        )
-    except OSError:
-        return -1
 
 
 def _connect(session: Session, notification: int, own: int, raw: bytes, target: Target | None = None) -> bool:

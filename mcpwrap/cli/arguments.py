@@ -106,7 +106,7 @@ def _with(options: Options, name: str, value: str) -> Options:
             return options._replace(env=(*options.env, *_names(value)))
         case "--require":
             if value in OTHER_TIERS:
-                raise CannotConfine(f"tier {value} is not in this release", f"one of: {', '.join(ORDER)}")
+                raise CannotConfine(f"tier {value} cannot be required", f"one of: {', '.join(ORDER)}")
             return options._replace(require=_one_of(name, value, ORDER))
         case "--allow-degraded":
             return options._replace(

@@ -14,8 +14,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.egress.given import RANK, Ended, target
+from mcpwrap.egress.given import RANK, Ended
 from mcpwrap.operation import Decision, Event, Need, Operation
+from mcpwrap.policy.hosts import spelled
 
 if TYPE_CHECKING:
     from mcpwrap.egress.given import Ground
@@ -91,7 +92,7 @@ class Datagrams:
         if self._told != decision.rule:  # Once; a client that gets no answer sends the same again and again.
             self._told = decision.rule
             self._ground.event(
-                Event(Operation("send", Need.CONNECT, target(self.peer), written), decision, errno=error)
+                Event(Operation("send", Need.CONNECT, spelled(self.peer), written), decision, errno=error)
             )
 
     def _send(self, client: tuple[str, int], data: bytes, rule: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from mcpwrap.egress import query
 from mcpwrap.egress.channel import Channel
 from mcpwrap.egress.datagrams import Book, Datagrams
-from mcpwrap.egress.given import RANK, Ground, target
+from mcpwrap.egress.given import RANK, Ground
 from mcpwrap.egress.listen import Listeners
 from mcpwrap.egress.pipes import Pipes
 from mcpwrap.egress.resolve import Resolver
@@ -27,7 +27,7 @@ from mcpwrap.egress.side import abort
 from mcpwrap.egress.stream import Stream
 from mcpwrap.egress.timers import Timers
 from mcpwrap.operation import Decision, Event, Need, Operation
-from mcpwrap.policy.hosts import Peer
+from mcpwrap.policy.hosts import Peer, spelled
 
 if TYPE_CHECKING:
     from mcpwrap.egress.channel import Message
@@ -190,7 +190,7 @@ class Egress:
 
     def _connected(self, server: socket.socket, peer: Peer, windows: tuple[str, ...]) -> None:
         if len(self._streams) >= self._most:
-            operation = Operation("connect", Need.CONNECT, target(peer))
+            operation = Operation("connect", Need.CONNECT, spelled(peer))
             self._ground.event(Event(operation, _TOO_MANY, windows, errno.ECONNRESET))
             abort(server)
             return

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mcpwrap.policy.hosts import spelled
+
 if TYPE_CHECKING:
     from mcpwrap.egress.pipes import Pipes
     from mcpwrap.egress.resolve import Resolver
@@ -55,7 +57,7 @@ class Ended(NamedTuple):
 
     @property
     def target(self) -> str:
-        return target(self.peer)
+        return spelled(self.peer)
 
 
 class Ground(NamedTuple):
@@ -77,14 +79,3 @@ class Ground(NamedTuple):
 
 RANK = 5
 """After everything of the protocol: bulk on a socket never makes a call wait longer than one turn's share."""
-
-
-def spell(host: str, port: int) -> str:
-    """Return `host:port`, an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def target(peer: Peer) -> str:
-    """Return the object of operations on `peer`, as records and refusals name it."""
-    where = spell(peer.name or peer.address, peer.port)
-    return where if peer.protocol == "tcp" else f"{peer.protocol}://{where}"

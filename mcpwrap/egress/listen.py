@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.egress.dial import Reached
-from mcpwrap.egress.given import RANK, spell
+from mcpwrap.egress.given import RANK
+from mcpwrap.operation import endpoint
 from mcpwrap.policy.hosts import Peer
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Listeners:
         rule = accepted.rule
         peer = Peer("", accepted.where[0], rule.port, "listen")
         self._splice(
-            inner, Reached(accepted.socket, spell(*accepted.where)), peer, lambda: self._in_force(rule)
+            inner, Reached(accepted.socket, endpoint(*accepted.where)), peer, lambda: self._in_force(rule)
         )
 
     def unreachable(self, number: int) -> None:

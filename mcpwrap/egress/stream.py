@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.egress.dial import Dial, Reached
 from mcpwrap.egress.flow import Flow
-from mcpwrap.egress.given import Ended, target
+from mcpwrap.egress.given import Ended
 from mcpwrap.egress.greeting import Greeting
 from mcpwrap.egress.side import ENDING, READABLE, WRITABLE, Side
 from mcpwrap.operation import Decision, Event, Need, Operation
+from mcpwrap.policy.hosts import spelled
 
 if TYPE_CHECKING:
     import socket
@@ -226,7 +227,7 @@ class Stream:
         self._look()
 
     def _refuse(self, decision: Decision, written: str, error: int) -> None:
-        operation = Operation("connect", Need.CONNECT, target(self.peer), written)
+        operation = Operation("connect", Need.CONNECT, spelled(self.peer), written)
         self._ground.event(Event(operation, decision, self._windows, error))
 
     # Bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from mcpwrap.egress.given import spell
+from mcpwrap.operation import endpoint
 
 MAX_HEAD: Final = 16 * 1024
 """Bytes of a proxy's answer before its empty line; curl takes 100 KiB, real ones send some hundred."""
@@ -22,11 +22,11 @@ class Proxy(NamedTuple):
 
     @property
     def name(self) -> str:
-        return spell(self.host, self.port)
+        return endpoint(self.host, self.port)
 
     def request(self, host: str, port: int) -> bytes:
         """Return the request for a tunnel to `host`."""
-        where = spell(host, port)
+        where = endpoint(host, port)
         lines = [f"CONNECT {where} HTTP/1.1", f"Host: {where}"]
         if self.authorization:
             lines.append(f"Proxy-Authorization: Basic {self.authorization}")

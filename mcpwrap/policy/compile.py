@@ -77,9 +77,9 @@ class Policy:
         self.server = self._resolve(grant.server)
         self.startup = self._resolve(grant.startup)
         self.quiet = self._resolve(grant.quiet)
-        self._area_blocks: dict[Area, Block] = {"resources": grant.resources, "prompts": grant.prompts}
         self.areas: dict[Area, Rules] = {
-            area: self._resolve(block) for area, block in self._area_blocks.items()
+            "resources": self._resolve(grant.resources),
+            "prompts": self._resolve(grant.prompts),
         }
         self.tools = tuple(
             ToolTable(
@@ -95,10 +95,7 @@ class Policy:
             )
             for tool in grant.tools
         )
-        blocks = (
-            *(grant.server, grant.startup, grant.resources, grant.prompts),
-            *(tool.block for tool in grant.tools),
-        )
+        blocks = grant.blocks
         tables = (self.server, self.startup, *self.areas.values(), *(tool.rules for tool in self.tools))
         self.listens: tuple[ListenRule, ...] = tuple(rule for block in blocks for rule in block.listens)
         self.sockets: tuple[UnixRule, ...] = tuple(rule for block in blocks for rule in block.sockets)
@@ -196,8 +193,7 @@ class Policy:
     @property
     def granted_networks(self) -> tuple[str, ...]:
         """The networks that rules name, as CIDR text: a made-up address must not lie in one."""
-        blocks = (self.grant.server, self.grant.startup, *self._area_blocks.values())
-        rules = (rule for block in (*blocks, *(tool.block for tool in self.tools)) for rule in block.hosts)
+        rules = (rule for block in self.grant.blocks for rule in block.hosts)
         return tuple(dict.fromkeys(rule.host for rule in rules if rule.kind == "network"))
 
     def rules_of(self, scopes: tuple[tuple[Area, str], ...], *, startup: bool) -> Rules:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mcpwrap.operation import endpoint
 from mcpwrap.policy.addresses import WITHIN_REACH, is_number, packed, place, read, text_of
 
 if TYPE_CHECKING:
@@ -177,9 +178,7 @@ def _add(out: HostTable, rule: HostRule) -> None:
 
 def spelled(peer: Peer) -> str:
     """Return the object of an operation on `peer`: "host:port", "[v6]:port" or "udp://host:port"."""
-    host = peer.name or peer.address
-    text = f"[{host}]:{peer.port}" if ":" in host else f"{host}:{peer.port}"
-    return f"{peer.protocol}://{text}" if peer.protocol != "tcp" else text
+    return endpoint(peer.name or peer.address, peer.port, peer.protocol)
 
 
 def peer_of(text: str) -> Peer | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.entries import Entry
 from mcpwrap.sandbox.steps import Bind, Cover, Directory, Link, Pin, Proc, Step, Tmpfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpwrap.policy.floor import Floor
 
 MAX_LINKS = 40
 """Symlinks followed in one path, as the kernel's MAXSYMLINKS."""
@@ -170,3 +175,12 @@ def _private(step: Step | None) -> bool:
 def inside(path: str, root: str) -> bool:
     """Whether `path` is `root` or below it."""
     return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def writable(floor: Floor) -> Iterator[str]:
+    """Yield what the floor lets be written, as far as it is there or made nowhere else."""
+    yield from floor.parents
+    for path in floor.writes:
+        # What is to be made is made in its directory, and that is there.
+        if path not in floor.missing or not any(inside(path, parent) for parent in floor.parents):
+            yield path

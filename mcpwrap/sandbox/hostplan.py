@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpwrap.errors import CannotConfine
-from mcpwrap.sandbox.draft import Draft, inside
+from mcpwrap.sandbox.draft import Draft, inside, writable
 from mcpwrap.sandbox.plan import DEVICES, UNMOUNTABLE, Access, Options, Plan, Rights
 
 if TYPE_CHECKING:
@@ -40,12 +40,8 @@ def host_plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     access[Access(temporary, "private")] = None
     for path in facts.system:
         reach(path, "read")
-    for path in floor.parents:
+    for path in writable(floor):
         reach(path, "write")
-    for path in floor.writes:
-        # What is to be made is made in its directory, and that is there.
-        if path not in floor.missing or not any(inside(path, parent) for parent in floor.parents):
-            reach(path, "write")
     for path in (*floor.reads, *facts.installation, *facts.programs):
         reach(path, "read")
     for path in (*facts.programs, *floor.executables, *facts.loaders):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mcpwrap import limits as bounds
 from mcpwrap.errors import CannotConfine
-from mcpwrap.sandbox.draft import Draft, inside
+from mcpwrap.sandbox.draft import Draft, inside, writable
 from mcpwrap.sandbox.entries import Entry, look
 from mcpwrap.sandbox.names import files
 from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc, Step, Tmpfs
@@ -149,12 +149,8 @@ def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
     for path in facts.system:
         if path not in replaced:
             reach(path, "read")
-    for path in floor.parents:
+    for path in writable(floor):
         reach(path, "write")
-    for path in floor.writes:
-        # What is to be made is made in its directory, and that is there.
-        if path not in floor.missing or not any(inside(path, parent) for parent in floor.parents):
-            reach(path, "write")
     for path in floor.reads:
         reach(path, "read")
     # Readable and never writable, also inside a granted tree that is.

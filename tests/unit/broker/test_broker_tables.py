@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpwrap.broker import calls, procfs, unix
-from mcpwrap.broker.address import internet, spelled
+from mcpwrap.broker.address import internet
 from mcpwrap.broker.foreign import PROCESSES
 from mcpwrap.broker.request import as_int
 from mcpwrap.broker.verdict import decode, encode
 from mcpwrap.kernel.numbers import NR
-from mcpwrap.operation import Decision, Event, Need, Operation
+from mcpwrap.operation import Decision, Event, Need, Operation, endpoint
 from mcpwrap.sandbox import bare_calls, seccomp
 
 
@@ -137,7 +137,7 @@ def _v6(host: bytes, port: int = 80) -> bytes:
 def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, text: str) -> None:
     found = internet(raw, family)
     assert found.loopback is inside
-    assert spelled(found.text, found.port) == text
+    assert endpoint(found.text, found.port) == text
     if not found.unspecified and family == found.family:
         assert found.packed(family) == raw
 
