@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcpwrap.audit.journal import Journal
     from mcpwrap.egress.given import Ended
     from mcpwrap.policy.compile import Policy
-    from mcpwrap.relay.calls import Calls
+    from mcpwrap.relay.calls import OpenCalls
     from mcpwrap.relay.relay import Relay
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
@@ -22,7 +22,7 @@ def open_way_out(
     relay: Relay,
     startup: StartupWatch,
     policy: Policy,
-    calls: Calls,
+    calls: OpenCalls,
     journal: Journal,
     output: ErrorOutput,
     tier: str,

@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
     `grant_path`: where it is, or would be looked for. `environment`: the server's; `withheld`: names
     of ours that it is not given. `keeps`: the TOML of what holds only while there is no grant file.
     `replicas`: copies of its installation that it may write.
-    `apart`: as in `sandbox.plan.Options`. `warnings`: lines for stderr.
+    `apart`: as in `sandbox.plan.Wanted`. `warnings`: lines for stderr.
     """
 
     grant: Grant

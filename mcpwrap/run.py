@@ -16,8 +16,7 @@ from mcpwrap.policy.page import SIZE
 from mcpwrap.prepare import prepare
 from mcpwrap.sandbox import identity, report, stem, tiers
 from mcpwrap.sandbox.namespaces import NAMESPACES
-from mcpwrap.sandbox.plan import Limits, plan
-from mcpwrap.sandbox.plan import Options as PlanOptions
+from mcpwrap.sandbox.plan import Limits, Wanted, plan
 
 if TYPE_CHECKING:
     from mcpwrap.errors import Lacking
@@ -69,7 +68,7 @@ class _Attempt:
 
             make = host_plan
         program = prepared.installation.program
-        wanted = PlanOptions(
+        wanted = Wanted(
             program,
             _limits(options),
             identity.users(),

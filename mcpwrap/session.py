@@ -6,14 +6,11 @@ import gc
 import mmap
 import os
 import signal
-import time
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap import __version__
+from mcpwrap.account import Account
 from mcpwrap.audit.journal import Journal
-from mcpwrap.audit.reader import previous_run, previous_version
 from mcpwrap.audit.redact import mask_command
-from mcpwrap.audit.wider import rules_of, wider
 from mcpwrap.audit.writer import AuditWriter
 from mcpwrap.broker.verdict import decode
 from mcpwrap.errors import EXIT_FAILED, Error
@@ -22,7 +19,7 @@ from mcpwrap.grant.render import printable
 from mcpwrap.kernel.memory import keep_freed
 from mcpwrap.policy.page import SIZE, PageWriter
 from mcpwrap.protocol.interposer import Interposer
-from mcpwrap.relay.calls import Calls
+from mcpwrap.relay.calls import OpenCalls
 from mcpwrap.relay.client import Client
 from mcpwrap.relay.relay import SIGNALS, Relay
 from mcpwrap.relay.server import Server
@@ -31,7 +28,6 @@ from mcpwrap.relay.stderr import ErrorOutput
 from mcpwrap.relay.streams import client_sink
 from mcpwrap.relay.telling import Refusals
 from mcpwrap.relay.terms import terms
-from mcpwrap.sandbox.tiers import said
 
 if TYPE_CHECKING:
     from mcpwrap.operation import Denial
@@ -44,8 +40,6 @@ STDERR: Final = 2
 FREED_BYTES: Final = 2 * 1024 * 1024
 """Kept for the next large message. With half of it a megabyte takes 460 page faults, with this 7; by twice
 as much nothing is gained."""
-WIDER_SHOWN: Final = 10
-"""Rules named in the line that says what is wider than in the last run."""
 
 
 class Session:
@@ -63,11 +57,7 @@ class Session:
         why: str,
     ) -> None:
         """`told` is what the stem has told already; `tier` how the server is held, `why` not at the best."""
-        self._tier = tier
-        self._why = why
         self._prepared = prepared
-        self._began = time.monotonic()
-        self._version = ""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         for number in SIGNALS:
             signal.signal(number, _wake)
@@ -80,15 +70,16 @@ class Session:
             keeps=prepared.keeps,
         )
         self._server = Server(child, told)
-        self._audit = _open_audit(prepared.places.audit)
-        self._journal = Journal(self._audit, keep_arguments=options.audit_arguments)
+        audit = _open_audit(prepared.places.audit)
+        account = self._account = Account(prepared, audit, self._output, tier, why)
+        self._journal = Journal(audit, keep_arguments=options.audit_arguments)
         interposer = Interposer(
             overlap=prepared.policy.overlap,
             terms=terms(prepared.policy),
             lookups=self._lookups,
             max_line=options.max_line,
         )
-        self._calls = Calls(
+        self._calls = OpenCalls(
             prepared.policy,
             PageWriter(memoryview(mmap.mmap(page, SIZE))),
             self._journal,
@@ -108,8 +99,8 @@ class Session:
             self._journal,
             self._output,
             decode=decode,
-            started=self._on_started,
-            settled=self._on_settled,
+            started=lambda: account.started(self._server.told),
+            settled=account.settled,
             wake=reader,
         )
         self._egress = None
@@ -122,28 +113,11 @@ class Session:
 
     def run(self) -> int:
         """Return the exit status of the run."""
-        prepared = self._prepared
-        for line in prepared.warnings:
-            self._output.say(line)
-        if prepared.withheld:
-            count = len(prepared.withheld)
-            self._output.say(
-                f"{count} variable{'s' if count > 1 else ''} withheld from the server "
-                "(`mcpwrap show` lists them; --env NAME passes one)"
-            )
-        self._audit.head(self._head())
         try:
-            self._audit.flush()
-        except OSError as error:
+            self._account.begin()
+        except Error:
             self._server.end_tree()
-            raise Error(
-                f"the audit cannot be written: {error.strerror}", f"make room for {self._audit.path}"
-            ) from None
-        self._audit.start_syncing()
-        self._say_wider()
-        if prepared.installation.package is not None:
-            self._version = previous_version(prepared.places.audit, self._audit.path)
-        self._audit.prune()
+            raise
         keep_freed(FREED_BYTES)
         # What lives to the end need not be looked through: a full collection costs some call 1.5 ms.
         gc.freeze()
@@ -151,77 +125,21 @@ class Session:
         if self._egress is not None:
             self._egress.close()
         status = self._status()
-        self._end(status)
+        relay, told = self._relay, self._server.told
+        self._account.end(
+            status,
+            relay.shutdown.overdue
+            or relay.traffic.fault
+            or told.ended
+            or relay.shutdown.reason
+            or "the server ended",
+            self._journal.counts_outside(),
+            failed=told.failed,
+        )
         return status
 
     def _lookups(self, window: Window) -> list[Denial]:
         return self._calls.lookups(window)
-
-    def _on_started(self) -> None:
-        told = self._server.told
-        self._audit.write(
-            {
-                "kind": "protections",
-                "tier": self._tier,
-                "why": self._why,
-                "server": told.pid,
-                "protections": dict(told.protections),
-            }
-        )
-        degraded = [f"{name}: {state}" for name, state in told.protections.items() if state != "active"]
-        if self._tier != "B":
-            self._output.say(f"{said(self._tier)}; because {self._why}")
-        elif degraded:
-            self._output.say(f"held at tier B; {'; '.join(degraded)}")
-
-    def _on_settled(self) -> None:
-        """Write down which version of a package runs, and say so if it is another one than in the last run."""
-        package = self._prepared.installation.package
-        if package is None:
-            return
-        from mcpwrap.packages.cached import installed_version
-
-        version = installed_version(package, self._prepared.places.cache)
-        if not version:
-            return
-        record: dict[str, object] = {"kind": "package", "package": package.name, "version": version}
-        if self._version not in ("", version):
-            record["was"] = self._version
-            self._output.say(
-                f"{package.name} is version {version} now; in the last run it was {self._version}"
-            )
-        self._audit.write(record)
-
-    def _head(self) -> dict[str, object]:
-        prepared = self._prepared
-        return {
-            "kind": "run",
-            "mcpwrap": __version__,
-            "pid": os.getpid(),
-            "name": prepared.name,
-            "command": list(mask_command(prepared.command)),
-            "program": prepared.installation.program,
-            "cwd": prepared.facts.cwd,
-            "grant": prepared.grant_file,
-            "looked_for": prepared.grant_path,
-            "keeps": prepared.keeps,
-            "digest": prepared.grant.digest,
-            "overlap": prepared.policy.overlap,
-            "rules": rules_of(prepared.grant),
-            "environment": sorted(prepared.environment),
-            "withheld": list(prepared.withheld),
-        }
-
-    def _say_wider(self) -> None:
-        last = previous_run(self._prepared.places.audit, self._audit.path)
-        # The very first grant is wider than none, and new to nobody.
-        added = wider(last, rules_of(self._prepared.grant)) if last and last.get("grant") else []
-        if added:
-            more = f" and {len(added) - WIDER_SHOWN} more" if len(added) > WIDER_SHOWN else ""
-            self._output.say(
-                "the grant is wider than in the last run (if you did not edit it, look): "
-                f"{'; '.join(map(printable, added[:WIDER_SHOWN]))}{more}"
-            )
 
     def _status(self) -> int:
         told, relay = self._server.told, self._relay
@@ -254,30 +172,6 @@ class Session:
             self._calls.reads,
             place_of(prepared.grant.lines, ("server",), "fs_read"),
         )
-
-    def _end(self, status: int) -> None:
-        told = self._server.told
-        record: dict[str, object] = {
-            "kind": "exit",
-            "status": status,
-            "reason": self._relay.shutdown.overdue
-            or self._relay.traffic.fault
-            or told.ended
-            or self._relay.shutdown.reason
-            or "the server ended",
-            "seconds": round(time.monotonic() - self._began, 1),
-        }
-        if told.failed is not None:
-            record["reason"] = told.failed["what"]
-        if counts := self._journal.counts_outside():
-            record["not_written"] = counts
-        if status and (tail := self._output.tail.lines()):
-            record["stderr"] = tail
-        if self._output.dropped:
-            record["stderr_dropped"] = self._output.dropped
-        self._audit.write(record)
-        self._audit.close()
-        self._output.finish()
 
 
 def _wake(_number: int, _frame: object) -> None:

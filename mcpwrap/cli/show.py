@@ -118,12 +118,12 @@ def _json(prepared: Prepared, sections: tuple[Section, ...]) -> str:
 
 
 def _plan(prepared: Prepared) -> list[str]:
-    from mcpwrap.sandbox.plan import Options, describe, plan
+    from mcpwrap.sandbox.plan import Wanted, describe, plan
 
     made = plan(
         prepared.policy.floor,
         prepared.facts,
-        Options(
+        Wanted(
             prepared.installation.program,
             apart=prepared.apart,
             replicas=prepared.replicas,

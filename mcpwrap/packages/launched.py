@@ -23,7 +23,7 @@ good when a server is started without a network) would be waited for: 11 s by uv
 
 class Launched(NamedTuple):
     """`hosts`: what stands for the variables of profiles. `environment`: what the launcher is told. `apart`:
-    as in `sandbox.plan.Options`. `notes`: lines for the user. `cached`: the version that is there, or "".
+    as in `sandbox.plan.Wanted`. `notes`: lines for the user. `cached`: the version that is there, or "".
     """
 
     hosts: Mapping[str, tuple[str, ...]]

@@ -27,7 +27,7 @@ REFUSED_REMEMBERED: Final = 256
 """Refused objects of one call that its arguments need not be looked up for again: more than it can name."""
 
 
-class Calls:
+class OpenCalls:
     """Everything the kernel side needs to know of calls, and everything it tells of them.
 
     `tell(window_ids, denial)` is called for each refusal that belongs on an answer, `say(denial)` for

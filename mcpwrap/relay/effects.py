@@ -26,7 +26,7 @@ from mcpwrap.protocol.actions import (
 
 if TYPE_CHECKING:
     from mcpwrap.protocol.interposer import Interposer
-    from mcpwrap.relay.calls import Calls
+    from mcpwrap.relay.calls import OpenCalls
     from mcpwrap.relay.journal import Journal
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
@@ -42,7 +42,7 @@ class Effects:
     def __init__(
         self,
         interposer: Interposer,
-        calls: Calls,
+        calls: OpenCalls,
         startup: StartupWatch,
         journal: Journal,
         output: ErrorOutput,

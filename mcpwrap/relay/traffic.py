@@ -17,7 +17,7 @@ from mcpwrap.relay.pumps import BROKEN, READABLE, WRITABLE, Pumps
 if TYPE_CHECKING:
     from mcpwrap.operation import Event
     from mcpwrap.protocol.interposer import Interposer
-    from mcpwrap.relay.calls import Calls
+    from mcpwrap.relay.calls import OpenCalls
     from mcpwrap.relay.client import Client
     from mcpwrap.relay.journal import Journal
     from mcpwrap.relay.server import Server
@@ -39,7 +39,7 @@ class Traffic:
     def __init__(
         self,
         interposer: Interposer,
-        calls: Calls,
+        calls: OpenCalls,
         client: Client,
         server: Server,
         startup: StartupWatch,

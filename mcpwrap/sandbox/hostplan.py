@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.draft import Draft, inside, writable
-from mcpwrap.sandbox.plan import DEVICES, UNMOUNTABLE, Access, Options, Plan, Rights
+from mcpwrap.sandbox.plan import DEVICES, UNMOUNTABLE, Access, Plan, Rights, Wanted
 
 if TYPE_CHECKING:
     from mcpwrap.policy.compile import Floor
     from mcpwrap.policy.facts import Facts
 
 
-def host_plan(floor: Floor, facts: Facts, options: Options) -> Plan:
+def host_plan(floor: Floor, facts: Facts, options: Wanted) -> Plan:
     """Return the plan for this floor on this machine. Reads the host's names, changes nothing.
 
     Raises CannotConfine where the server's own places are not directories, and for loops of symlinks.

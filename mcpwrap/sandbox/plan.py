@@ -58,7 +58,7 @@ class Limits(NamedTuple):
     memory: int = 0
 
 
-class Options(NamedTuple):
+class Wanted(NamedTuple):
     """What the plan needs besides floor and facts.
 
     `program` is the absolute path to be executed, `look` how the host is seen (tests give their own).
@@ -103,7 +103,7 @@ class Plan(NamedTuple):
     temporary: str = ""
 
 
-def plan(floor: Floor, facts: Facts, options: Options) -> Plan:
+def plan(floor: Floor, facts: Facts, options: Wanted) -> Plan:
     """Return the plan of a view for this floor on this machine. Reads the host's names, changes nothing.
 
     Raises CannotConfine for a private home that is no directory, and for loops of symlinks.

@@ -192,7 +192,7 @@ def _relay(spec: dict[str, Any]) -> None:
     os.truncate(page, SIZE)
     activity = memoryview(mmap.mmap(-1, 8))
     try:
-        plan = plans.plan(floor, facts, plans.Options(argv[0], limits=limits))  # type: ignore[arg-type]
+        plan = plans.plan(floor, facts, plans.Wanted(argv[0], limits=limits))  # type: ignore[arg-type]
         nothing = SimpleNamespace(egress=False, load=lambda: None)
         child = stem.start(plan, nothing, page, activity, argv, {"PATH": "/usr/bin:/bin", "HOME": home})  # type: ignore[arg-type]
     except Error as error:

@@ -150,7 +150,7 @@ class _Relay:
         os.truncate(page, SIZE)
         activity = memoryview(mmap.mmap(-1, mmap.PAGESIZE))[:8]
         named = tuple(rule.path for rule in policy.sockets)
-        options = plans.Options(prepared.installation.program, sockets=named)
+        options = plans.Wanted(prepared.installation.program, sockets=named)
         make = hostplan.host_plan if bare else plans.plan
         plan = make(policy.floor, prepared.facts, options)
         command = (prepared.installation.program, *prepared.command[1:])

@@ -9,7 +9,7 @@ from mcpwrap.errors import GrantError
 from mcpwrap.operation import Need
 from mcpwrap.policy.active import Active
 from mcpwrap.sandbox.entries import Entry
-from mcpwrap.sandbox.plan import Options, plan
+from mcpwrap.sandbox.plan import Wanted, plan
 from mcpwrap.sandbox.steps import Bind
 from tests.property.test_policy_why import NOUNS, TREES, grant, machine
 from tests.unit.policy.machine import STATE, Machine
@@ -35,7 +35,7 @@ def test_every_mount_that_shows_the_host_is_host_ground_for_the_policy(
     except GrantError:
         assume(False)
     made = plan(
-        policy.floor, policy.facts, Options("/usr/bin/python3.11", look=lambda path: looker(host, path))
+        policy.floor, policy.facts, Wanted("/usr/bin/python3.11", look=lambda path: looker(host, path))
     )
     effective = policy.effective(Active(1, False))
     shown = [

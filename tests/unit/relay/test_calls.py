@@ -12,7 +12,7 @@ from mcpwrap.policy.args import check
 from mcpwrap.policy.compile import Policy
 from mcpwrap.protocol.terms import Objection
 from mcpwrap.protocol.window import Call, Window
-from mcpwrap.relay.calls import Calls
+from mcpwrap.relay.calls import OpenCalls
 from mcpwrap.relay.terms import terms
 from tests.unit.policy.machine import Machine
 
@@ -53,12 +53,12 @@ class Journal:
 
 
 class Told:
-    """Calls with a page and a journal that remember."""
+    """OpenCalls with a page and a journal that remember."""
 
     def __init__(self) -> None:
         self.page, self.journal = Page(), Journal()
         self.told: list[tuple[tuple[str, ...], Denial]] = []
-        self.calls = Calls(
+        self.calls = OpenCalls(
             compiled(GRANT),
             cast("Any", self.page),
             cast("Any", self.journal),

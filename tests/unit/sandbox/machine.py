@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mcpwrap.policy.compile import Facts, Floor
 from mcpwrap.sandbox.entries import Entry
-from mcpwrap.sandbox.plan import Options, Plan, plan
+from mcpwrap.sandbox.plan import Plan, Wanted, plan
 from mcpwrap.sandbox.replica import Replica
 
 HOME, STATE, CACHE = "/home/u", "/home/u/.local/share/mcpwrap/s", "/home/u/.cache/mcpwrap/s"
@@ -66,7 +66,7 @@ class Machine:
             identity=lambda _: None,
         )
         floor = Floor(reads, writes, executables, files, parents, covers, links, missing, any_writable)
-        options = Options("/usr/bin/node", look=self.look, apart=apart, replicas=replicas, sockets=sockets)
+        options = Wanted("/usr/bin/node", look=self.look, apart=apart, replicas=replicas, sockets=sockets)
         return plan(floor, facts, options)
 
 
