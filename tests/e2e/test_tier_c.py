@@ -23,6 +23,9 @@ pytestmark = pytest.mark.needs("user", "landlock", "seccomp")
 WITHOUT = Path(__file__).resolve().parents[1] / "victims" / "without.py"
 OLD = [sys.executable, "-I", "-B", str(WITHOUT), "scopes"]
 """mcpwrap on a kernel whose Landlock does not hold signals."""
+LONGEST_OF_SOCKETS = 90
+"""Characters of a directory: the name of a socket has 107 (unix(7)), and the socket is called something, too."""
+
 WAYS = (
     *("kill", "kill group", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd"),
     "owner of a pipe",
@@ -227,7 +230,12 @@ def test_weaker_no_loopback_datagrams_or_abstract_sockets(victim: Victim) -> Non
     assert failed(victim.act("nothing", "talk_inside"))
     assert failed(victim.act("nothing", "send_udp", host="127.0.0.1", port=9))
     assert failed(victim.act("nothing", "connect_abstract", name="x"))
-    assert text(victim.act("nothing", "talk_by_path")) == "unix", "by a path in its own place it talks"
+
+
+def test_by_a_path_socket_in_its_own_place_a_server_talks(victim: Victim) -> None:
+    if len(str(victim.temporary)) > LONGEST_OF_SOCKETS:
+        pytest.skip(f"{victim.temporary} is too long for the name of a socket")
+    assert text(victim.act("nothing", "talk_by_path")) == "unix"
 
 
 def test_weaker_what_the_server_wrote_is_loaded_as_a_library(victim: Victim) -> None:

@@ -134,9 +134,8 @@ def _initramfs(modules: Path, root: Path, target: Path) -> None:
     (root / "init").write_text(
         "#!/bin/busybox sh\nset -e\n/bin/busybox mount -t proc proc /proc\n"
         "for module in /*.ko*; do /bin/busybox insmod $module; done\n"
-        "/bin/busybox mknod /vda b 254 0 2>/dev/null || true\n"
         "major=$(/bin/busybox awk '$4 == \"vda\" {print $1}' /proc/partitions)\n"
-        "/bin/busybox rm -f /vda; /bin/busybox mknod /vda b $major 0\n"
+        "/bin/busybox mknod /vda b $major 0\n"
         "/bin/busybox mount -t ext4 /vda /new\n/bin/busybox umount /proc\n"
         "exec /bin/busybox switch_root /new /guest-init\n"
     )
