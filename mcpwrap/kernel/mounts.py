@@ -89,7 +89,6 @@ def mount_setattr(
     *,
     set_: int = 0,
     clear: int = 0,
-    propagation: int = 0,
     recursive: bool = False,
     dirfd: int = AT_FDCWD,
     userns_fd: int = 0,
@@ -99,7 +98,7 @@ def mount_setattr(
     With an empty `path` the mount is the one `dirfd` stands for. `userns_fd` is the user
     namespace whose map MOUNT_ATTR_IDMAP takes. All mounts change, or none does.
     """
-    attributes = _MountAttributes(set_, clear, propagation, userns_fd)
+    attributes = _MountAttributes(set_, clear, 0, userns_fd)
     flags = AT_SYMLINK_NOFOLLOW | (AT_RECURSIVE if recursive else 0) | (0 if path else AT_EMPTY_PATH)
     syscall(
         NR["mount_setattr"],

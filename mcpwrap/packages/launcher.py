@@ -71,7 +71,6 @@ _UV: Final = _words(
     "--no-build-package --no-binary-package --refresh-package --cache-dir --color --directory --project "
     "--config-file --allow-insecure-host --link-mode"
 )
-_PIPX: Final = _words("--spec --python --pip-args -i --index-url --fetch-missing-python --backend --with")
 _BUN: Final = _words("-p --package")
 
 LAUNCHERS: Final = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-_LF = 0x0A
-
 
 class Lines:
     """Cuts a byte stream after each LF and nowhere else; a chunk may end anywhere.

@@ -16,7 +16,6 @@ from mcpwrap.protocol.passing import Id, Passing
 from mcpwrap.protocol.window import Call, State, Turn, Window
 
 if TYPE_CHECKING:
-    from mcpwrap.operation import Denial
     from mcpwrap.protocol.held import Held
 
 _UNANSWERED: Final = frozenset({"cancelled", "uncertain"})
@@ -107,7 +106,7 @@ class Windows:
 
     # Close
 
-    def close(self, call: Call, turn: Turn, how: str, denials: tuple[Denial, ...] | None = None) -> None:
+    def close(self, call: Call, turn: Turn, how: str) -> None:
         """Close the call's window. The caller pumps when it has written what the client is to get first."""
         call.take(turn)
         window = call.window
@@ -119,7 +118,7 @@ class Windows:
             del self.in_flight[call.request_id]
             if how in _UNANSWERED:
                 self.passing.late[call.request_id] = None
-        self.out.append(Closed(window, how, call.denials if denials is None else denials))
+        self.out.append(Closed(window, how, call.denials))
 
     def refuse(self, window_id: str, why: str) -> None:
         """The window could not be put into force: answer its call, and all of its batch, with an error."""

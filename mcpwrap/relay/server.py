@@ -81,11 +81,6 @@ class Server:
         return self._child.stdin
 
     @property
-    def stem_fd(self) -> int:
-        """Readable when the stem has exited."""
-        return self._child.pidfd
-
-    @property
     def waiting(self) -> int:
         """Bytes the server's stdin has not taken yet."""
         return self._input.size

@@ -16,12 +16,12 @@ from mcpwrap.kernel import mounts as kernel
 from mcpwrap.kernel import process
 from mcpwrap.sandbox import report
 
-ASK = b"f"
-"""What the relay writes; what it says has no meaning."""
-
 
 class Freezer:
-    """One mount that can be made read-only, once. `asked` is the pipe from the relay, `mount` an O_PATH fd."""
+    """One mount that can be made read-only, once.
+
+    `asked` is the pipe from the relay, on which any byte asks for it; `mount` an O_PATH fd.
+    """
 
     def __init__(self, mount: int, asked: int) -> None:
         self.asked = asked
