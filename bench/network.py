@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import time
 from pathlib import Path
 
 from bench.measures import Figures, in_turns
@@ -13,13 +14,20 @@ from tests.e2e.corpus import Bench, mcpwrap
 from tests.e2e.internet import PUBLIC, Internet
 
 SERVER = Path(__file__).resolve().parents[1] / "tests" / "e2e" / "fetcher.py"
-GRANT = """schema = 1
+GRANT = f"""schema = 1
 [tools.use]
-net = ["*.example.com:1000", "*.example.com:2000"]
+net = ["*.example.com:1000", "*.example.com:2000", "*.example.com:3000", "{PUBLIC}:1000"]
 """
 NUMBERED = "h{}.example.com"
 NAMES = 1000
 BULK_BYTES = 512 * 1024 * 1024
+LINK_BYTES = 1_250_000_000
+"""A second: a link of 10 Gbit/s. Without one, the memory of this machine is what is measured."""
+
+
+def handshakes(place: Bench, rounds: int, count: int) -> Figures:
+    """Milliseconds of connect(2) alone."""
+    return _measure(place, rounds, do="handshakes", host=PUBLIC, port=1000, count=count)
 
 
 def first_connects(place: Bench, rounds: int, count: int) -> Figures:
@@ -37,6 +45,11 @@ def bulk(place: Bench, rounds: int) -> Figures:
     return _measure(place, rounds, do="speed", host=NUMBERED.format(0), port=2000)
 
 
+def paced(place: Bench, rounds: int) -> Figures:
+    """The same from a host behind a link of `LINK_BYTES` a second."""
+    return _measure(place, rounds, do="speed", host=NUMBERED.format(0), port=3000)
+
+
 def _measure(place: Bench, rounds: int, **arguments: object) -> Figures:
     grant = place.work / "network.toml"
     grant.write_text(GRANT)
@@ -45,6 +58,7 @@ def _measure(place: Bench, rounds: int, **arguments: object) -> Figures:
     with Internet({NUMBERED.format(number): [PUBLIC] for number in range(NAMES)}) as internet:
         internet.serve(PUBLIC, 1000, _greet)
         internet.serve(PUBLIC, 2000, _pour)
+        internet.serve(PUBLIC, 3000, _pour_paced)
         commands = {
             "bare": internet.command(*command),
             "mcpwrap": internet.command(*mcpwrap(), "--grant", str(grant), "--", *command),
@@ -67,4 +81,14 @@ def _greet(connection: socket.socket) -> None:
 def _pour(connection: socket.socket) -> None:
     piece = bytes(1 << 20)
     for _ in range(BULK_BYTES // len(piece)):
+        connection.sendall(piece)
+
+
+def _pour_paced(connection: socket.socket) -> None:
+    piece = bytes(256 * 1024)
+    begin = time.monotonic()
+    for number in range(BULK_BYTES // len(piece)):
+        ahead = begin + number * len(piece) / LINK_BYTES - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
         connection.sendall(piece)

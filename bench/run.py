@@ -90,11 +90,13 @@ def main(arguments: list[str]) -> int:
             "ms",
         )
     for name, measure in (
+        ("connect(2) alone, to an address", network.handshakes),
         ("a connection to a new name, from the look-up to the host's first byte", network.first_connects),
         ("another one to the same name", network.connects),
     ):
         table.row(name, measure(place, scale(5), scale(300)), "ms", 2)
-    table.row("one download", network.bulk(place, scale(5)), "MB/s")
+    table.row("one download by a link of 10 Gbit/s", network.paced(place, scale(5)), "MB/s")
+    table.row("one download, as fast as memory", network.bulk(place, scale(5)), "MB/s")
     memory = measures.private_memory(job, place)
     print(
         f"\nAnonymous memory of mcpwrap: {', '.join(f'{role} {size:.1f} MB' for role, size in memory.items())}.\n"

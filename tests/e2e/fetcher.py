@@ -86,6 +86,18 @@ def connects(host: str, port: int, count: int) -> str:
     return str(statistics.median(taken))
 
 
+def handshakes(host: str, port: int, count: int) -> str:
+    """Return the median milliseconds of connect(2) to an address."""
+    taken = []
+    for _ in range(count):
+        with socket.socket() as made:
+            begin = time.perf_counter()
+            made.connect((host, port))
+            taken.append((time.perf_counter() - begin) * 1000)
+            made.recv(1)
+    return str(statistics.median(taken))
+
+
 def speed(host: str, port: int) -> str:
     """Return megabytes a second of all that comes from a host."""
     with socket.create_connection((host, port), 20) as made:
@@ -104,7 +116,8 @@ def talk(made: socket.socket, send: str) -> str:
 
 
 ACTS = {
-    each.__name__: each for each in (fetch, connect, again, push, datagram, accept, bulk, connects, speed)
+    each.__name__: each
+    for each in (fetch, connect, again, push, datagram, accept, bulk, connects, handshakes, speed)
 }
 
 
