@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.draft import Draft, inside, writable
+from mcpwrap.sandbox.homelinks import links
 from mcpwrap.sandbox.plan import DEVICES, UNMOUNTABLE, Access, Plan, Rights, Wanted
 
 if TYPE_CHECKING:
@@ -67,4 +68,10 @@ def host_plan(floor: Floor, facts: Facts, options: Wanted) -> Plan:
         limits=options.limits,
         tier="C",
         temporary=temporary,
+        home=home,
+        homes=facts.homes,
+        links=links(
+            (path for path in (*floor.reads, *floor.writes) if options.look(path).kind != "missing"),
+            facts.homes,
+        ),
     )

@@ -86,7 +86,8 @@ class Plan(NamedTuple):
     the view; `sealed` are mount points made read-only at the end; `access` is the Landlock floor;
     `left_out` are (path, why) of what the floor names and the view cannot hold. `frozen` is `$CACHE`, if
     what is in it may be executed: then it becomes read-only when start-up has ended; else empty.
-    `temporary`, if given, is a directory of `create` that is emptied at the start.
+    `temporary`, if given, is a directory of `create` that is emptied at the start. `links` are made in
+    `home`, another one of them, for what is granted of the user's `homes`: see `sandbox.homelinks`.
     """
 
     program: str
@@ -101,6 +102,9 @@ class Plan(NamedTuple):
     nested: bool = False
     tier: Tier = "B"
     temporary: str = ""
+    home: str = ""
+    homes: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def plan(floor: Floor, facts: Facts, options: Wanted) -> Plan:

@@ -68,6 +68,10 @@ def start(
         from mcpwrap.sandbox.temporary import hold  # only needed without a view
 
         held = hold(plan.temporary)
+    if plan.links:
+        from mcpwrap.sandbox.homelinks import renew  # only needed without a view
+
+        renew(plan.home, plan.links, plan.homes)
     occupy_standard()
     stdin, to_stdin = os.pipe()
     stdout, to_stdout = os.pipe()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.e2e.client import Message, Session, failed, text
 from tests.e2e.corpus import Bench, bench, mcpwrap
+from tests.e2e.victim import DEPRIVED
 
 pytestmark = pytest.mark.needs("landlock", "userns", "seccomp", "user", "git")
 
@@ -25,7 +27,9 @@ git init -q data/r && cd data/r && echo one > f && git add f && git commit -qm f
 HOOK = "printf '#!/bin/sh\\necho ran > %s/hook-ran\\n' {W}/data > .git/hooks/{name}; chmod +x .git/hooks/{name}\n"
 
 
-def start(installed: Callable[[str], Path], name: str, hook: str, extra: str = "") -> tuple[Bench, Session]:
+def start(
+    installed: Callable[[str], Path], name: str, hook: str, extra: str = "", lacking: str = ""
+) -> tuple[Bench, Session]:
     server = installed("git")
     place = bench(name, SETUP + (HOOK.replace("{name}", hook) if hook else ""))
     grant = place.write_grant("git")
@@ -33,7 +37,8 @@ def start(installed: Callable[[str], Path], name: str, hook: str, extra: str = "
         before, uname, after = grant.read_text().partition('["uname"]')
         assert uname
         grant.write_text(before + extra.replace("{W}", str(place.work)) + after)
-    command = [*mcpwrap(), "--grant", str(grant), "--", str(server)]
+    deprived = [sys.executable, "-I", "-B", str(DEPRIVED), lacking] if lacking else []
+    command = [*deprived, *mcpwrap(), "--grant", str(grant), "--", str(server)]
     return place, Session(command, env=place.env, cwd=place.work / "data", stderr=place.work / "stderr")
 
 
@@ -49,8 +54,11 @@ def log(place: Bench) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_commit_has_the_name_a_global_configuration_includes(installed: Callable[[str], Path]) -> None:
-    place, session = start(installed, "git-identity", "")
+@pytest.mark.parametrize("lacking", ["", "filter"], ids=["tier B", "tier C"])
+def test_a_commit_has_the_name_a_global_configuration_includes(
+    lacking: str, installed: Callable[[str], Path]
+) -> None:
+    place, session = start(installed, "git-identity", "", lacking=lacking)
     with session:
         answer = commit(place, session)
         assert not failed(answer), text(answer)
