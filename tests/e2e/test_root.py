@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.client import failed, text
-from tests.e2e.corpus import mcpwrap
-from tests.e2e.victim import Victim, refused
+from tests.e2e.corpus import WORK, mcpwrap
+from tests.e2e.victim import DEPRIVED, Victim, refused
 
 pytestmark = pytest.mark.needs("root", "userns", "landlock", "seccomp")
 
@@ -104,6 +105,38 @@ def test_the_audit_lands_in_roots_state_directory(victim: Victim) -> None:
     assert audits
     assert {(audit.stat().st_uid, audit.stat().st_mode & 0o777) for audit in audits} == {(0, 0o600)}
     assert any(record.get("kind") == "run" for record in victim.place.audit())
+
+
+IN_A_CONTAINER = [sys.executable, "-I", "-B", str(DEPRIVED), "docker"]
+OWNER = 54_321
+WITH_A_USER = f'mount --bind "$0/passwd" /etc/passwd && chown {OWNER} "$0/grant.toml" && exec "$@"'
+"""The owner of the working directory needs an entry, and the grant; the machine's users are left alone."""
+
+
+def test_root_in_a_container_runs_as_the_owner_of_its_working_directory_at_tier_c() -> None:
+    setup = f"""
+    echo root:x:0:0::/root:/bin/sh > passwd; echo tester:x:{OWNER}:{OWNER}::$PWD/home:/bin/sh >> passwd
+    mkdir data/case; echo mine > data/case/file; echo KEY=SECRET-B > data/case/.env
+    chmod 755 . ; chmod 600 data/case/file data/case/.env; chown -R {OWNER}:{OWNER} data home
+    """
+    container = ["unshare", "--mount", "sh", "-c", WITH_A_USER, str(WORK / "root-owner"), *IN_A_CONTAINER]
+    with Victim("root-owner", setup=setup, launcher=[*container, *mcpwrap()]) as victim:
+        assert "held at tier C" in victim.session.stderr()
+        processes = tree(victim.session.process.pid)
+        assert len(processes) >= 4, "relay, stem, keeper, server"
+        assert set().union(*map(ids, processes)) == {OWNER}
+        path = str(victim.data / "case" / "file")
+        assert "mine" in text(victim.act("reader", "read", {"path": path}, path=path))
+        assert refused(victim.act("nothing", "read", path=path))
+        env = str(victim.data / "case" / ".env")
+        for closed in (env, "/etc/shadow", "/root/.ssh", "/proc/sys/kernel/core_pattern"):
+            assert refused(victim.act("writer", "write", {"path": env}, path=closed)), closed
+        assert refused(victim.act("writer", "read", {"path": env}, path=env))
+
+
+def test_root_in_a_container_with_roots_own_working_directory_starts_nothing() -> None:
+    with pytest.raises(Exception, match="no server is ever run as root"):
+        Victim("root-docker", setup=SETUP, launcher=[*IN_A_CONTAINER, *mcpwrap()])
 
 
 def test_root_in_a_container_that_may_not_mount_starts_nothing() -> None:

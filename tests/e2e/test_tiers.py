@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.client import SessionEnded, failed, text
+from tests.e2e.client import Message, Session, SessionEnded, failed, text
 from tests.e2e.corpus import mcpwrap
 from tests.e2e.victim import DEPRIVED, SERVER, Victim, refused
 
@@ -91,6 +91,28 @@ def test_a_sysctl_that_switches_user_namespaces_off_leads_to_tier_c(tmp_path: Pa
     )
     assert b"held at tier C" in done.stderr
     assert b"no user namespace may be made here" in done.stderr
+
+
+def test_a_container_as_docker_makes_it_leads_to_tier_c_and_works(tmp_path: Path) -> None:
+    # Masked and read-only parts of /proc forbid a fresh procfs, too; without a grant file, as above.
+    command = [sys.executable, "-I", "-B", str(DEPRIVED), "masked,docker", *mcpwrap(), "--"]
+    with Session(
+        [*command, sys.executable, str(SERVER)],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        stderr=tmp_path / "stderr",
+    ) as session:
+        session.initialize()
+
+        def act(name: str, **acts: object) -> Message:
+            return session.call("nothing", {"act": name, "with": acts})
+
+        assert "held at tier C" in session.stderr()
+        assert not failed(act("read", path="/proc/self/status"))
+        assert not failed(act("read", path="/proc/sys/kernel/osrelease"))
+        assert refused(act("read", path="/proc/keys"))
+        assert refused(act("read", path=f"/proc/{os.getpid()}/environ"))
+        assert text(act("signals_inside", how="kill")) == "ended"
 
 
 def test_at_tier_b_minus_all_calls_share_all_grants_and_nothing_else() -> None:
