@@ -96,7 +96,8 @@ def bind(session: Session, caller: Caller, fd: int, address: int, size: int) -> 
         target = parse(raw)
         if not session.place.may_bind(target):
             where = endpoint(target.text, target.port)
-            rule = _NO_LISTENING if session.terrain.bare else _NOT_OWN
+            # Port 0 is asked for to see whether there is IPv6 (urllib3 does), or before a connect.
+            rule = _NO_LISTENING._replace(quiet=not target.port) if session.terrain.bare else _NOT_OWN
             raise session.refuse(caller, "bind", Need.CONNECT, where, rule, error=errno.EADDRNOTAVAIL)
     own = session.copy(caller, fd)
     try:

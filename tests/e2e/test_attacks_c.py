@@ -57,6 +57,12 @@ def test_a_name_of_the_kernels_is_not_listened_at(victim: Victim, bare: Victim) 
     assert text(bare.act("nothing", "listen_by_a_name_of_the_kernels")).startswith("@")
 
 
+def test_a_look_whether_there_is_ipv6_is_no_news(victim: Victim) -> None:
+    answer = victim.act("nothing", "bind_port", port=0)
+    assert text(answer).startswith("EADDRNOTAVAIL") and "refused by mcpwrap" not in text(answer)
+    assert "refused by mcpwrap" in text(victim.act("nothing", "bind_port", port=8123))
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_no_option_leads_a_connection_elsewhere_or_lets_it_carry_more(name: str, victim: Victim) -> None:
     answer = victim.act("nothing", "set_option", name=name)
