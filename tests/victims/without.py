@@ -12,7 +12,7 @@ from mcpwrap.kernel import process
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy import inforce
 from mcpwrap.policy.effective import Effective
-from mcpwrap.sandbox import child, landlock, mounts, namespaces, seccomp
+from mcpwrap.sandbox import child, landlock, mounts, namespaces, netns, seccomp
 
 YES = Decision(allowed=True, rule="taken-out")
 
@@ -140,6 +140,8 @@ def network():
     """The host's network."""
     namespaces.FLAGS &= ~process.CLONE_NEWNET
     namespaces.network.bring_loopback_up = nothing
+    # There port 53 is not the user's: the name service takes any, which nobody asks.
+    netns._NAME_SERVICE = b"\x02\x00" + bytes(2) + bytes((127, 0, 0, 1)) + bytes(8)
 
 
 def hosts():
