@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mcpwrap.broker.hostsockets import Held
 from mcpwrap.broker.request import Caller
 from mcpwrap.broker.resolve import Entry, Found, Resolver, failure
-from mcpwrap.broker.verdict import READ_ONLY
+from mcpwrap.broker.verdict import refused_with
 from mcpwrap.kernel import files
 from mcpwrap.operation import Decision, Need
 from mcpwrap.policy.decide import OWN
@@ -103,7 +103,7 @@ class Session:
             dotfile=unseen,
         )
         if not decision.allowed:
-            raise failure(READ_ONLY.get(decision.rule, error))
+            raise failure(refused_with(decision, need, error))
         self.require_place(caller, act, need, target, decision)
         if need is Need.WRITE and not self.verdicts.unchanged():
             # The relay has published since: what is done now is decided by the grant of now.

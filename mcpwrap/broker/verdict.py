@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from errno import EROFS
+from errno import ENOENT, EROFS
 from typing import TYPE_CHECKING
 
 from mcpwrap.operation import Decision, Event, Need, Operation
@@ -24,6 +24,17 @@ READ_ONLY = {"cache": EROFS}
 
 class RelayGone(Exception):
     """Nobody takes records any more. No OSError, of which a socket of the server's can be the cause as well."""
+
+
+def refused_with(decision: Decision, need: Need, otherwise: int) -> int:
+    """Return the errno of a refusal.
+
+    A program that is refused quietly is absent: servers that look for one of several, such as a helper that
+    need not be installed, go on without it, and few expect that it is there and forbidden.
+    """
+    if need is Need.EXEC and decision.quiet:
+        return ENOENT
+    return READ_ONLY.get(decision.rule, otherwise)
 
 
 class Verdicts:
@@ -85,7 +96,7 @@ class Verdicts:
         if dotfile and not decision.allowed and not decision.rule.startswith("private"):
             decision = decision._replace(quiet=True)
         if not (decision.allowed and decision.routine):
-            errno = READ_ONLY.get(decision.rule, errno)
+            errno = refused_with(decision, need, errno)
             self.record(act, need, path, decision, written=written, errno=errno, pid=pid)
         return decision
 

@@ -108,7 +108,8 @@ NOUNS: tuple[Noun, ...] = (
         "quiet",
         Grammar.TABLE,
         (Table.SERVER,),
-        "Refused and audited, but never told to the model.",
+        "Refused and audited, but never told to the model. A program is then absent instead of forbidden (ENOENT): "
+        "many servers look for one they can do without.",
         "[server.quiet]",
     ),
     Noun(

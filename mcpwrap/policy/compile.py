@@ -76,7 +76,8 @@ class Policy:
         self.unresolved: tuple[ExecRule, ...] = ()
         self.server = self._resolve(grant.server)
         self.startup = self._resolve(grant.startup)
-        self.quiet = self._resolve(grant.quiet)
+        # What is not on this machine need not be refused in a quiet way.
+        self.quiet = resolve(grant.quiet, facts, self.private, self.protected)[0]
         self.areas: dict[Area, Rules] = {
             "resources": self._resolve(grant.resources),
             "prompts": self._resolve(grant.prompts),

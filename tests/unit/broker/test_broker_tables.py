@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from mcpwrap.broker import calls, procfs, unix
 from mcpwrap.broker.address import internet
 from mcpwrap.broker.foreign import PROCESSES
 from mcpwrap.broker.request import as_int
-from mcpwrap.broker.verdict import decode, encode
+from mcpwrap.broker.verdict import decode, encode, refused_with
 from mcpwrap.kernel.numbers import NR
 from mcpwrap.operation import Decision, Event, Need, Operation, endpoint
 from mcpwrap.sandbox import bare_calls, seccomp
@@ -153,3 +154,10 @@ def test_only_loopback_is_inside(raw: bytes, family: int, inside: bool, text: st
 )
 def test_a_path_socket_is_told_from_an_abstract_one(raw: bytes, path: bytes | None) -> None:
     assert unix.path_of(raw) == path
+
+
+def test_a_program_that_is_refused_quietly_is_absent_and_anything_else_forbidden() -> None:
+    quiet = Decision(False, "quiet.exec[0]", quiet=True)
+    assert refused_with(quiet, Need.EXEC, errno.EACCES) == errno.ENOENT
+    assert refused_with(quiet, Need.READ, errno.EACCES) == errno.EACCES
+    assert refused_with(quiet._replace(quiet=False), Need.EXEC, errno.EACCES) == errno.EACCES
