@@ -130,6 +130,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own, socket.socket(sock
     assert here.run(GRANT, code).values == [1, "EPIPE"]
 
 
+@pytest.mark.needs("node")
 def test_node_sends_datagrams(here: Network) -> None:
     code = """
 const socket = require("node:dgram").createSocket("udp4")

@@ -22,6 +22,8 @@ VICTIM = ROOT / "tests/victims/raw_calls.py"
 
 EPERM, EACCES, ENOSYS = errno.EPERM, errno.EACCES, errno.ENOSYS
 BAD = "bad"
+CLONE_FS_ALONE = 0x200 | 0x800
+"""With CLONE_SIGHAND but without CLONE_VM, which the kernel answers with EINVAL, if it is asked."""
 
 # (call, arguments, errno with the filter): without it each gets something else, as anybody.
 CASES: list[tuple[str, list[int | str | list[int]], int]] = [
@@ -65,6 +67,7 @@ CASES: list[tuple[str, list[int | str | list[int]], int]] = [
     ("socketpair", [1, 2, 0, BAD], EACCES),
     ("clone", [0x10000011], EPERM),
     ("clone", [0x8011], EPERM),
+    ("clone", [CLONE_FS_ALONE], EPERM),
     ("memfd_create", [[109, 0], 1], EACCES),
     ("memfd_create", [[109, 0], 0x10], EACCES),
     ("ioctl", [-1, 0x5412, BAD], EPERM),

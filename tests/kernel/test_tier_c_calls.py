@@ -23,6 +23,10 @@ NOBODY = 0x3FFFFFFE
 """No process, group or user has this number: the kernel says so, if it is asked."""
 
 CASES: list[tuple[str, list[int | str | list[int]], int]] = [
+    ("setsockopt", [-1, 0, 4, BAD, 0], errno.ENOPROTOOPT),
+    ("setsockopt", [-1, 1, 25, BAD, 0], errno.ENOPROTOOPT),
+    ("setsockopt", [-1, 6, 30, BAD, 0], errno.ENOPROTOOPT),
+    ("setsockopt", [-1, 41, 57, BAD, 0], errno.ENOPROTOOPT),
     ("socket", [2, 2, 0], EACCES),
     ("socket", [10, 2, 17], EACCES),
     ("socket", [2, 3, 1], EACCES),
@@ -71,7 +75,8 @@ def test_each_refusing_group_has_a_call_tried_here() -> None:
 
 
 def _only_traps(group: object) -> bool:
-    return getattr(group, "name", "") in ("listening", "watching names", "processes by number", "signals")
+    trapping = ("new processes", "clone", "listening", "watching names", "processes by number", "signals")
+    return getattr(group, "name", "") in trapping
 
 
 def test_what_only_the_broker_can_tell_is_trapped() -> None:

@@ -23,6 +23,7 @@ USERLAND: Final = (
 USERLAND_SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Of Debian 12, the guest's userland under both kernels."""
+SITE: Final = "usr/lib/python3/dist-packages"
 MODULES: Final = ("virtio_pci", "virtio_blk")
 IMAGE_SIZE: Final = "3G"
 """Sparse: some 600 MB are used."""
@@ -205,11 +206,11 @@ def userland(cache: Path, requirements: Path) -> Path:
     (root / "etc/resolv.conf").write_text("nameserver 192.0.2.1\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
     run(
-        sys.executable, "-m", "pip", "install", "--quiet", "--target", root / "opt/tests",
+        sys.executable, "-m", "pip", "install", "--quiet", "--target", root / SITE,
         "--python-version", PYTHON, "--only-binary=:all:", "--require-hashes", "-r", requirements,
     )  # fmt: skip
     # As an editable installation would: seen with `python -I` as well.
-    (root / "usr/lib/python3/dist-packages/project.pth").write_text("/project\n/opt/tests\n")
+    (root / SITE / "project.pth").write_text("/project\n")
     _compile(root)
     shutil.copy(Path(__file__).with_name("guest-init"), root / "guest-init")
     (root / "guest-init").chmod(0o755)
@@ -224,7 +225,7 @@ def _compile(root: Path) -> None:
     libraries = root / "usr/lib/x86_64-linux-gnu"
     run(
         root / "lib64/ld-linux-x86-64.so.2", "--library-path", libraries, root / f"usr/bin/python{PYTHON}", "-S",
-        "-m", "compileall", "-q", "-s", root, "-p", "/", root / f"usr/lib/python{PYTHON}", root / "opt/tests",
+        "-m", "compileall", "-q", "-s", root, "-p", "/", root / f"usr/lib/python{PYTHON}", root / SITE,
         env={"PYTHONHOME": str(root / "usr"), "PATH": ""},
     )  # fmt: skip
 
