@@ -115,7 +115,7 @@ def _watch(plan: Plan, own: int, server: int, ends: tuple[int, int], status: int
     watcher = Watcher(plan.limits.memory, lambda: [str(pid) for pid in tree.members(own)])
     while True:
         ready = {fd for fd, _ in poll.poll(MEMORY_CHECK_SECONDS * 1000)}
-        buried = tree.bury()
+        buried, _ = tree.bury()
         if server in buried:
             return buried[server]
         if ready.intersection(ends):

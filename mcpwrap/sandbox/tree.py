@@ -77,30 +77,32 @@ def descendants(root: int) -> list[int]:
 def end(root: int) -> dict[int, int]:
     """Kill all descendants of `root`, this process; return the wait statuses of those it buried.
 
-    Nobody may answer their calls any more: then none has a child, so that every look finds fewer of them.
+    A look may miss one that is born meanwhile, the only one there is. That there are none is known when the
+    kernel says that there is no child: whatever has lost its parent is one. Nobody may answer their calls any
+    more, so that they have no more children.
     """
     deadline = time.monotonic() + END_SECONDS
-    buried: dict[int, int] = {}
-    while left := descendants(root):
-        for pid in left:
+    buried, childless = bury()
+    while not childless and time.monotonic() < deadline:
+        for pid in descendants(root):
             _signal(pid, root, signal.SIGKILL)
-        buried |= bury()
-        if time.monotonic() > deadline:
-            break
         time.sleep(_PAUSE_SECONDS)
-    return buried | bury()
+        more, childless = bury()
+        buried |= more
+    return buried
 
 
-def bury() -> dict[int, int]:
-    """Take leave of this process's children that have ended; return their wait statuses."""
+def bury() -> tuple[dict[int, int], bool]:
+    """Take leave of this process's children that have ended; return their wait statuses, and whether none is left."""
     buried: dict[int, int] = {}
-    with suppress(ChildProcessError):
+    try:
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
-                break
+                return buried, False
             buried[pid] = status
-    return buried
+    except ChildProcessError:
+        return buried, True
 
 
 def threads_of_user() -> int:

@@ -1,6 +1,7 @@
 """Acts of a server that shares the network and the processes of the host: ways around what the broker decides."""
 
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -63,14 +64,18 @@ def set_option(name):
     return "set"
 
 
-def fork_on_and_on(name):
-    """Leave a process that is always another one: it forks and ends, in new sessions, as fast as it can."""
+def fork_on_and_on():
+    """Leave a process that is always another one: it forks and ends as fast as it can. As long as there is one,
+    the file whose path is returned is locked (flock(2)): no look at processes would be quick enough."""
+    lock, path = tempfile.mkstemp()
+    fcntl.flock(lock, fcntl.LOCK_EX)
     if os.fork():
-        return "left"
-    os.closerange(0, 1024)
+        os.close(lock)
+        return path
+    os.closerange(0, lock)
+    os.closerange(lock + 1, 1024)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    _LIBC.prctl(15, name.encode(), 0, 0, 0)
     until = time.monotonic() + 60
     fork, end = _LIBC.fork, _LIBC._exit
     while time.monotonic() < until:
