@@ -64,7 +64,7 @@ def test_a_server_that_ignores_the_end_of_input_is_sent_sigterm_after_two_second
         began = time.monotonic()
         run.end()
         assert run.wait() == 7
-        assert 1.9 < time.monotonic() - began < 3
+        assert 1.9 < time.monotonic() - began < 5
 
 
 def test_a_server_that_ignores_everything_is_dead_within_five_seconds() -> None:
@@ -84,7 +84,8 @@ def test_a_signal_to_us_reaches_the_server(number: signal.Signals, status: int) 
         began = time.monotonic()
         run.process.send_signal(number)
         assert run.wait() == status
-        assert time.monotonic() - began < 1
+        # Sooner than what does not end by itself is sent the next signal.
+        assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
