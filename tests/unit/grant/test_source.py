@@ -55,10 +55,10 @@ def test_a_syntax_error_keeps_the_parsers_place() -> None:
 )  # fmt: skip
 def test_a_hostile_document_costs_bounded_time(text: str) -> None:
     assert len(text) <= MAX_BYTES
-    began = time.monotonic()
+    began = time.process_time()
     with contextlib.suppress(BadGrant):
         read(text)
-    assert time.monotonic() - began < BOMB_SECONDS
+    assert time.process_time() - began < BOMB_SECONDS
 
 
 def test_what_is_printed_of_a_hostile_document_is_bounded() -> None:
