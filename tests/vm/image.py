@@ -7,6 +7,7 @@ Debian runs without its maintainer scripts. `mke2fs -d` fills a file system with
 from __future__ import annotations
 
 import gzip
+import hashlib
 import lzma
 import os
 import re
@@ -171,9 +172,13 @@ def _with_dependencies(modules: Path) -> dict[str, bytes]:
 
 def userland(cache: Path, requirements: Path) -> Path:
     """Return the guest's disk, the same under every kernel: Debian 12, Python, what the tests import."""
-    image = cache / "userland.ext4"
+    init = Path(__file__).with_name("guest-init")
+    made_of = hashlib.sha256(b"".join(path.read_bytes() for path in (Path(__file__), init, requirements)))
+    image = cache / f"userland-{made_of.hexdigest()[:12]}.ext4"
     if image.exists():
         return image
+    for old in cache.glob("userland-*.ext4"):
+        old.unlink()
     root = cache / "userland"
     shutil.rmtree(root, ignore_errors=True)
     (root / "usr").mkdir(parents=True)
@@ -212,7 +217,7 @@ def userland(cache: Path, requirements: Path) -> Path:
     # As an editable installation would: seen with `python -I` as well.
     (root / SITE / "project.pth").write_text("/project\n")
     _compile(root)
-    shutil.copy(Path(__file__).with_name("guest-init"), root / "guest-init")
+    shutil.copy(init, root / "guest-init")
     (root / "guest-init").chmod(0o755)
     disk(root, image, IMAGE_SIZE)
     shutil.rmtree(root)
