@@ -170,7 +170,7 @@ class Session:
             prepared.facts.home,
             prepared.installation.named,
             self._calls.reads,
-            place_of(prepared.grant.lines, ("server",), "fs_read"),
+            place_of(prepared.grant.lines, ("startup",), "fs_read"),
         )
 
 

@@ -74,6 +74,15 @@ def additions(offers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(place, _text(place, tables)) for place, tables in found.items()]
 
 
+def added_before(offers: Iterable[str], offer: str) -> str:
+    """Return where `offer` goes in a file that has had `offers` added: as `place_of`, but without a line."""
+    there = gathered(offers)
+    table, noun, _ = next(_rules(offer), ((), "", ""))
+    if table not in there:
+        return ""
+    return f"{noun} of {table_header(table)}" if noun in there[table] else table_header(table)
+
+
 def indented(text: str, by: str = INDENT) -> list[str]:
     return [by + line for line in text.splitlines()]
 

@@ -35,14 +35,12 @@ _NAMELESS: Final = re.compile(r"tmp[0-9A-Za-z_]{6,}|\.?#.*|\.tmp.*")
 def path_line(policy: Policy, need: Need, path: str, rule: str) -> tuple[str, str] | None:
     """Return (noun, text) of the line that would grant it, None where nothing may be offered."""
     noun = _NOUNS.get(need)
-    if noun is None or path.startswith(_NEVER_GRANTED):
+    if noun is None or rule not in OFFERED or path.startswith(_NEVER_GRANTED):
         return None
-    text: str | None = None
-    if need is Need.EXEC and rule == "writable":
-        text = "any-writable"
-    elif rule in OFFERED and path.startswith("/") and len(path) > 1:
-        text = path_text(path, policy.facts.home)
-    return (noun, text) if text is not None and not _too_wide(policy, path) else None
+    if not path.startswith("/") or len(path) == 1 or _too_wide(policy, path):
+        return None
+    text = path_text(path, policy.facts.home)
+    return (noun, text) if text is not None else None
 
 
 def offered(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.grant.offer import additions, first_file, gathered, indented
+from mcpwrap.grant.offer import added_before, additions, first_file, indented, merged
 from mcpwrap.grant.render import path_text, printable, rules_text
 
 if TYPE_CHECKING:
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 TOLD_LINES: Final = 100
 """Different refusals that get a line of their own in one run; all of them are in the audit."""
-LINES_TOGETHER: Final = 20
-"""Offers repeated with a new one so that all together are a valid file: more than that nobody reads again."""
 EARLY_REFUSALS: Final = 100
 """Refusals before the first answer that are kept to be told if the server dies."""
 QUOTED_LINES: Final = 8
 """Lines of the server's stderr quoted then."""
 
 RESTART: Final = "restart the server in your client"
+
+_BY_HAND: Final = {
+    "writable": "docs/grants.md says what `any-writable` would give up; no line is offered for it"
+}
+"""What lifts a refusal that no pasted line should undo, by its rule."""
 
 
 class Refusals:
@@ -36,7 +39,7 @@ class Refusals:
         self._path = path
         self._told: set[tuple[str, ...]] = set()
         self._offers: list[tuple[str, str]] = []
-        self._shown: list[tuple[str, str]] = []
+        self._shown: list[str] = []
         self._unanswerable: list[Denial] = []
         self._stamp = _stamp(path) if exists else None
         self._exists = exists
@@ -73,7 +76,7 @@ class Refusals:
         """Return what to say of a server that ended before its first answer, as text with TOML to paste.
 
         `named`: the paths its command line names; `readable` tells which of them it may read;
-        `place` is where what `[server]` may read is in the grant file.
+        `place` is where what `[startup]` may read is in the grant file.
         """
         lines = [f"{command} ended before it answered anything"]
         tail = self._output.tail.lines()[-QUOTED_LINES:]
@@ -83,7 +86,8 @@ class Refusals:
         lines += [f"its command names {printable(path)}, which it may not read" for path in ungranted]
         lines += [f"it was refused: {what(denial)}" for denial in self._unanswerable]
         missing = {"fs_read": [text for path in ungranted if (text := path_text(path, home)) is not None]}
-        offers = [(rules_text({("server",): missing}), place), *self._offers]
+        # Not for good: what holds in every call would make the narrower lines of each tool mean nothing.
+        offers = [(rules_text({("startup",): missing}), place), *self._offers]
         added = additions(offers)
         path = printable(self._path)
         if added and not self._exists:
@@ -97,26 +101,25 @@ class Refusals:
         return "\n".join(lines)
 
     def _remedy(self, denial: Denial) -> str:
-        """Return what to add where: with the lines shown before for the same table, so that they stay valid TOML."""
+        """Return what to add where, and nothing of what was told before: who pastes a line for one refusal must not
+        grant another with it, which somebody may have provoked."""
+        if denial.rule in _BY_HAND:
+            return f"; {_BY_HAND[denial.rule]}"
         if not denial.offer:
             return ""
-        offer, path = (denial.offer, denial.place), printable(self._path)
-        table = denial.offer.partition("\n")[0]
-        before = [each for each in self._shown if not self._exists or each[0].startswith(table + "\n")]
-        after = [*before, offer]
-        if before and gathered(text for text, _ in before) == gathered(text for text, _ in after):
-            return "; what is to be added for the one before allows it, too"
-        if len(before) >= LINES_TOGETHER:
-            return "; `mcpwrap audit` prints what would allow it"
-        self._shown.append(offer)
-        if not self._exists:
-            lines = indented(first_file(self._keeps, (text for text, _ in after)))
-            return "\n".join(
-                [f"; to allow it write {path}, the first grant of this server:", *lines, f"and {RESTART}"]
-            )
-        text = dict(additions(after)).get(denial.place, "")
-        into = f"{printable(denial.place)} of {path}" if denial.place else path
-        return "\n".join([f"; to allow it add to {into}:", *indented(text), f"and {RESTART}"])
+        path, before = printable(self._path), merged(self._shown)
+        if before and merged([before, denial.offer]) == before:
+            return "; what is to be added for one before allows it, too"
+        if not self._exists and not self._shown:
+            self._shown += [self._keeps, denial.offer]
+            how = f"write {path}, the first grant of this server"
+            text = first_file(self._keeps, [denial.offer])
+        else:
+            place = denial.place or added_before(self._shown, denial.offer)
+            self._shown.append(denial.offer)
+            how = f"add to {f'{printable(place)} of ' if place else ''}{path}"
+            text = dict(additions([(denial.offer, place)])).get(place, "")
+        return "\n".join([f"; to allow it {how}:", *indented(text), f"and {RESTART}"])
 
     def _changed(self) -> None:
         stamp = _stamp(self._path)

@@ -75,7 +75,7 @@ def test_a_hook_is_not_run_and_the_answer_says_so(installed: Callable[[str], Pat
         assert "what it writes cannot be executed" in text(answer)
         assert "any-writable" not in text(answer), "the model is not told how to widen its grant"
     assert not (place.work / "data" / "hook-ran").exists()
-    assert '"any-writable"' in (place.work / "stderr").read_text(), "the user is"
+    assert "`any-writable`" in (place.work / "stderr").read_text(), "the user is"
 
 
 def test_a_hook_runs_where_the_gate_is_given_up(installed: Callable[[str], Path]) -> None:

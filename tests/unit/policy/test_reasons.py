@@ -162,11 +162,11 @@ def test_a_private_place_is_called_so_even_if_it_is_not_in_view(policy: Policy) 
     assert "the path is private" in told.sentence
 
 
-def test_a_hook_of_a_writable_repository_names_any_writable(policy: Policy) -> None:
+def test_executing_what_was_written_is_never_offered(policy: Policy) -> None:
     told = denial(
         event(EXEC, f"{HOME}/r/.git/hooks/post-commit", "writable", "exec"), policy, ("git_commit",)
     )
-    assert told.offer == '[tools.git_commit]\nexec = ["any-writable"]'
+    assert told.offer == ""
     assert "any-writable" not in told.sentence
 
 

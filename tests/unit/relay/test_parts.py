@@ -254,19 +254,17 @@ def test_each_refusal_is_told_once_with_the_line_that_would_allow_it() -> None:
         "mcpwrap: and restart the server in your client\n"
     )
     refusals.say(denial("/y", '[tools.u]\nfs_read = ["/y"]', "u"))
-    pasted = [line for line in sink.taken.decode()[len(said) :].splitlines() if line.startswith("    ")]
-    assert tomllib.loads("\n".join(pasted)) == {
-        "schema": 1,
-        "server": {"profile": ["node"]},
-        "tools": {"t": {"fs_read": ["/x"]}, "u": {"fs_read": ["/y"]}},
-    }
+    assert sink.taken.decode()[len(said) :] == (
+        'mcpwrap: refused: u: read "/y" (rule no-grant); to allow it add to /g.toml:\n'
+        '    [tools.u]\n    fs_read = ["/y"]\nmcpwrap: and restart the server in your client\n'
+    )
 
 
 def pasted_of(said: bytes) -> list[str]:
     return [line.strip() for line in said.decode().splitlines() if line.startswith("    ")]
 
 
-def test_what_is_added_to_a_grant_file_stays_valid_with_what_was_told_before(tmp_path: Path) -> None:
+def test_a_line_is_offered_alone_and_says_where_it_goes_beside_those_before(tmp_path: Path) -> None:
     file = tmp_path / "g.toml"
     file.write_text("")
     sink = Slow()
@@ -276,13 +274,26 @@ def test_what_is_added_to_a_grant_file_stays_valid_with_what_was_told_before(tmp
     assert f"; to allow it add to {file}:\n    [tools.t]\n" in sink.taken.decode()
     sink.taken = b""
     refusals.say(denial("/y", '[tools.t]\nfs_write = ["/y"]'))
-    assert pasted_of(sink.taken) == ["[tools.t]", 'fs_read = ["/x/a"]', 'fs_write = ["/y"]']
+    assert f"; to allow it add to [tools.t] of {file}:\n" in sink.taken.decode()
+    assert pasted_of(sink.taken) == ['fs_write = ["/y"]']
     sink.taken = b""
     refusals.say(denial("/y/z", '[tools.t]\nfs_read = ["/y/z"]'))
-    assert sink.taken.endswith(b"; what is to be added for the one before allows it, too\n")
+    assert sink.taken.endswith(b"; what is to be added for one before allows it, too\n")
     sink.taken = b""
     refusals.say(denial("/x", '[tools.t]\nfs_read = ["/x"]'))
-    assert pasted_of(sink.taken) == ["[tools.t]", 'fs_read = ["/x"]', 'fs_write = ["/y"]']
+    assert f"; to allow it add to fs_read of [tools.t] of {file}:\n" in sink.taken.decode()
+    assert pasted_of(sink.taken) == ['"/x"']
+
+
+def test_what_gives_up_a_promise_is_named_and_never_offered_for_pasting(tmp_path: Path) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text("")
+    sink = Slow()
+    sink.room = 1 << 30
+    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    refusals.say(denial("/tmp/x")._replace(rule="writable"))
+    assert b"`any-writable`" in sink.taken
+    assert pasted_of(sink.taken) == []
 
 
 def test_lines_for_a_table_that_is_there_go_into_it(tmp_path: Path) -> None:
@@ -341,7 +352,7 @@ def test_an_early_death_offers_one_table_for_all_that_was_missing() -> None:
     pasted = "\n".join(line for line in text.splitlines() if line.startswith("    "))
     assert tomllib.loads(pasted) == {
         "schema": 1,
-        "server": {"profile": ["node"], "fs_read": ["/known", "/a"]},
-        "startup": {"fs_read": ["/b", "/c"], "exec": ["git"]},
+        "server": {"profile": ["node"], "fs_read": ["/known"]},
+        "startup": {"fs_read": ["/a", "/b", "/c"], "exec": ["git"]},
     }
     assert text.endswith("\nand restart the server in your client")
