@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +28,14 @@ MAX_LINKS: Final = 40
 """Links on the way to a file that the kernel follows (MAXSYMLINKS of linux/namei.h)."""
 
 
-def load(file: str, variables: Variables, profile: Callable[[str], str] = profiles.text) -> Grant:
-    """Return the grant in `file`; `profile` gives the text of a profile. Raises GrantError."""
+def load(
+    file: str,
+    variables: Variables,
+    profile: Callable[[str], str] = profiles.text,
+    *,
+    brought: Sequence[str] = (),
+) -> Grant:
+    """Return the grant in `file`; `profile` and `brought` as `parse` takes them. Raises GrantError."""
     try:
         data = _read(file)
     except OSError as error:
@@ -39,6 +45,7 @@ def load(file: str, variables: Variables, profile: Callable[[str], str] = profil
         file,
         variables,
         profile,
+        brought=brought,
         is_directory=os.path.isdir,
         read_text=read_text,
     )

@@ -103,7 +103,8 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare:
         profile = partial(profiles.text, hosts=made.hosts)
     warnings: tuple[str, ...] = ()
     if options.grant is not None or os.path.lexists(path):
-        grant = load(path, variables, profile)
+        # A launcher is what the user typed: no file has to say so again for it to start anything.
+        grant = load(path, variables, profile, brought=found.profiles if made else ())
         lookup.check_command(grant, command, home)
         check_trust(path, grant, places, variables)
         grant_file = path

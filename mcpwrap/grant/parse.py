@@ -30,12 +30,14 @@ def parse(
     variables: Variables,
     profiles: Callable[[str], str],
     *,
+    brought: Sequence[str] = (),
     is_directory: Callable[[str], bool] | None = None,
     read_text: Callable[[str], str | None] | None = None,
 ) -> Grant:
     """Return the grant that `text` (see `source.decode`) spells; `file` is its name in messages.
 
-    `profiles(name)` returns the text of a shipped profile. `is_directory`, if given, is asked about
+    `profiles(name)` returns the text of a shipped profile. `brought`: those the command brings, whatever the
+    file names (a launcher's). `is_directory`, if given, is asked about
     the roots of `$arg`: one that does not exist can never apply. `read_text(path)`, if given,
     returns the text of a file or None: profile git follows the includes of ~/.gitconfig with it.
     Raises BadGrant with all problems, in file order.
@@ -51,9 +53,8 @@ def parse(
         raise BadGrant(
             sorted(source.problems, key=lambda problem: (problem.where.line, problem.where.column))
         )
-    grant = _grant(
-        file, text, document, collect(document.profiles, variables, profiles), variables, read_text
-    )
+    collected = collect((*brought, *document.profiles), variables, profiles)
+    grant = _grant(file, text, document, collected, variables, read_text)
     return grant._replace(lines=source.lines())
 
 

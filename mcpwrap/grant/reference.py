@@ -38,7 +38,8 @@ fs_write = ["$arg:repo_path"]
 fs_deny = ["**/.git/hooks/**"]        # a carve-out
 ```
 
-Without a grant file a server gets its runtime's profile, and the paths its own command line names, read-only.
+Without a grant file a server gets its runtime's profile, and the paths its own command line names, read-only. With one
+it gets the profiles the file names, and always that of a launcher (`npx`, `uvx`, …) its command begins with.
 """
 
 _LANGUAGE = f"""\

@@ -27,7 +27,6 @@ _INSTALLATION: Final = Decision(True, "installation", routine=True)
 _SYSTEM: Final = Decision(True, "system", routine=True)
 _VIEW: Final = Decision(True, "view", routine=True)
 _COMMAND: Final = Decision(True, "command")
-_FROZEN: Final = Decision(False, "cache")
 _LOADER: Final = Decision(False, "loader")
 _WRITABLE: Final = Decision(False, "writable")
 
@@ -57,7 +56,7 @@ def write(
 ) -> Decision:
     """Decide on any change of the object or of its name."""
     if owner == "cache" and not force.startup:
-        return _FROZEN
+        return force.refused(Need.WRITE, path, "cache")
     if owner == "home" and not force.policy.facts.is_dotfile(path):
         # A document made in the private HOME would be where its user never finds it.
         return force.refused(Need.WRITE, path)

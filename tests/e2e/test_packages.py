@@ -51,10 +51,7 @@ class Launched:
         assert asked is not None
         self.profile = asked.profile
         self.grant = self.place.work / "grant.toml"
-        self.grant.write_text(
-            f'schema = 1\n[server]\nprofile = ["{asked.profile}"]\n'
-            f"[startup]\nnet = {list(map(str, self._addresses()))}\n{tools}"
-        )
+        self.grant.write_text(f"schema = 1\n[startup]\nnet = {list(map(str, self._addresses()))}\n{tools}")
         self.grant.chmod(0o600)
 
     @property
@@ -199,6 +196,9 @@ def test_a_tool_does_not_reach_the_registry_its_server_came_from(installed: Inst
         session.initialize(seconds=COLD_SECONDS)
         answer = session.call("fetch", {"url": f"https://{server.hosts[0]}/"})
         assert failed(answer) and "refused by mcpwrap" in text(answer)
+    assert "__pycache__" not in text(answer) + server.stderr(), "what Python would keep is refused quietly"
+    compiled = [each for each in server.last("operation") if "__pycache__" in each["object"]]
+    assert any(not each["allowed"] for each in compiled)
     operations = connections(server.last("operation"))
     assert any(each["allowed"] and not each["windows"] for each in operations), "start-up reached it"
     held = [each for each in operations if not each["allowed"]]

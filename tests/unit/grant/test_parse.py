@@ -116,6 +116,13 @@ def test_an_empty_file_grants_nothing_but_base() -> None:
     assert grant.overlap == "auto"
 
 
+def test_a_profile_the_command_brings_is_in_force_whatever_the_file_names() -> None:
+    for text in ("schema = 1", 'schema = 1\n[server]\nprofile = ["node", "npx"]'):
+        grant = parse(text, "grant.toml", VARIABLES, profiles.text, brought=("npx",))
+        assert grant.profiles == ("base", "node", "npx")
+        assert grant.startup.hosts
+
+
 def test_the_digest_changes_with_the_file_and_with_a_profile() -> None:
     one, other = read("schema = 1"), read("schema = 1\n")
     changed = parse("schema = 1", "grant.toml", VARIABLES, lambda name: profiles.text(name) + "# changed")
