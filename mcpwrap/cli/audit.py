@@ -44,9 +44,15 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         raise Error(f"the audit in {root} cannot be read: {error.strerror}") from None
     if "--last" in flags:
+        outside = _refused_outside(found)
         found = _last_refused(found)
         if not found:
-            print("nothing was refused in the last run")
+            more = (
+                f"; outside of calls {outside} operations were: `mcpwrap audit` prints them"
+                if outside
+                else ""
+            )
+            print(f"no call was refused anything in the last run{more}")
             return 0
     if "--json" in flags:
         import json
@@ -74,6 +80,12 @@ def _read(argv: list[str]) -> tuple[str | None, set[str]]:
         else:
             raise UsageError(f"`mcpwrap audit` does not know {word!a}", USAGE)
     return name, flags
+
+
+def _refused_outside(found: list[dict[str, object]]) -> int:
+    """Return how many operations were refused while no call was open, as they are while a server starts."""
+    operations = (record for record in found if record.get("kind") == "operation" and is_whole(record))
+    return sum(not (each["allowed"] or each.get("quiet") or each["windows"]) for each in operations)
 
 
 def _last_refused(found: list[dict[str, object]]) -> list[dict[str, object]]:

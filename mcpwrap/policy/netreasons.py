@@ -59,6 +59,9 @@ _MEANINGS: Final = {
 FAILURES: Final = frozenset(("stale-address", "unreachable", "proxy", "relay-busy", "too-many-connections"))
 """Rules that refuse nothing: it was granted, and went wrong."""
 
+_BY_ADDRESS: Final = WITHIN_REACH | {"reserved"}
+"""Kinds of addresses that are offered where a name led to one. Reserved ones are what a proxy of this machine makes
+up for names (198.18.0.0/15), or a laboratory uses."""
 _NAME_SERVICE: Final = 53
 _HTTPS: Final = 443
 
@@ -89,8 +92,9 @@ def failure(operation: Operation, rule: str, who: str, what: str) -> tuple[str, 
 def line(policy: Policy, operation: Operation, rule: str) -> tuple[str, str] | None:
     """Return (noun, text) of the line that would grant exactly this, None if nothing may be offered.
 
-    What the address guard refused is offered by its address, and only on a network of the user's own: who reads
-    the line must see where it leads. Never offered are metadata services and the like, and private sockets.
+    What the address guard refused is offered by its address, beside the name, and only on a network of the user's
+    own or where nobody is: who reads the line must see where it leads. Never offered are metadata services and the
+    like, and private sockets.
     """
     target = operation.object
     if target.startswith("/"):
@@ -108,7 +112,7 @@ def line(policy: Policy, operation: Operation, rule: str) -> tuple[str, str] | N
         return ("listen", f"localhost:{peer.port}") if rule in OFFERED and peer.port else None
     if rule in OFFERED:
         text = _net(peer)
-    elif rule.removeprefix(f"{GUARD}:") in WITHIN_REACH and peer.name:
+    elif rule.removeprefix(f"{GUARD}:") in _BY_ADDRESS and peer.name:
         text = _net(peer._replace(name="", address=_address(operation.written)))
     else:
         text = None
@@ -122,7 +126,7 @@ def _net(peer: Peer) -> str | None:
     if isinstance(host, str):
         return host_text(host, peer.port, protocol)
     kind = classify(host)
-    if kind != "public" and kind != "loopback" and kind not in WITHIN_REACH:
+    if kind != "public" and kind != "loopback" and kind not in _BY_ADDRESS:
         return None
     return host_text(text_of(host), peer.port, protocol)
 
@@ -132,13 +136,13 @@ def _transport(protocol: str) -> Transport | None:
 
 
 def _address(written: str) -> str:
-    """Return the address on a private network that `written` ends with, empty if there is none.
+    """Return the address, one that may be offered, that `written` ends with, empty if there is none.
 
     This machine's own is not among them: a name that came to lead there is an attack, or a mistake.
     """
     last = written.rpartition(" ")[2]
     data = packed(last)
-    return text_of(data) if data is not None and classify(data) in WITHIN_REACH else ""
+    return text_of(data) if data is not None and classify(data) in _BY_ADDRESS else ""
 
 
 def is_about(unbound: Unbound, target: str) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcpwrap.operation import Event
     from mcpwrap.policy.active import Area, Unbound
     from mcpwrap.policy.compile import Policy
+    from mcpwrap.policy.effective import Effective
 
 NOTHING_BOUND: Final = Bound()
 
@@ -141,6 +142,13 @@ def unbound_denial(unbound: Unbound, policy: Policy, tool: str) -> Denial:
 def is_told(unbound: Unbound) -> bool:
     """Whether a value that bound nothing is worth a word: an optional argument left out is not."""
     return unbound.reason not in (ABSENT, NOT_TEXT)
+
+
+def is_granted(unbound: Unbound, effective: Effective) -> bool:
+    """Whether another rule in force grants the path that the argument names, though it bound nothing itself."""
+    if unbound.need is Need.CONNECT or not unbound.path:
+        return False
+    return effective.decide(unbound.need, unbound.path, host=True).allowed
 
 
 def is_about(unbound: Unbound, path: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.operation import Decision, Denial, Event, Need, Operation
 from mcpwrap.policy.active import Active, ActiveWindow, Area, Bound
-from mcpwrap.policy.reasons import denial, is_about, is_told, unbound_denial
+from mcpwrap.policy.reasons import denial, is_about, is_granted, is_told, unbound_denial
 from mcpwrap.relay.hostview import named_object, resolve, strings
 
 if TYPE_CHECKING:
@@ -162,14 +162,14 @@ class OpenCalls:
         tool = self._tool(window.id)
         refused = self._refused[window.id]
         values = {(each.argument, each.value): each for each in reversed(bound.unbound) if is_told(each)}
+        effective = self.effective()
         found = [
             unbound_denial(each, self._policy, tool)
             for each in reversed(values.values())
             # Of what was refused by the kernel the model has read already, and of what it lies in.
-            if not any(is_about(each, path) for path in refused)
+            if not any(is_about(each, path) for path in refused) and not is_granted(each, effective)
         ]
         told = {each.path for each in bound.unbound} | refused
-        effective = self.effective()
         for text in strings(window.arguments):
             path = named_object(text, self._home, self._cwd)
             if not path or path in told:

@@ -85,7 +85,7 @@ def test_a_run_without_a_refusal_is_no_failure(root: Path, capsys: pytest.Captur
     record = encode(AT, {"kind": "run", "name": "a", "command": ["c"], "grant": ""})
     (root / "a" / "20200101T000000.000Z-1.jsonl").write_bytes(record)
     assert main(["audit", "--last"]) == 0
-    assert capsys.readouterr().out == "nothing was refused in the last run\n"
+    assert capsys.readouterr().out == "no call was refused anything in the last run\n"
 
 
 def test_no_audit_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,8 @@ def test_a_name_that_leads_inside_is_offered_by_its_address_and_only_on_the_user
     )
     six = told("db.example:5432", "address-guard:private", written="fd12::1")
     assert six.offer == '[tools.t]\nnet = ["[fd12::1]:5432"]'
+    made_up = told("a.example:443", "address-guard:reserved", written="a.example is 198.18.0.7")
+    assert made_up.offer == '[tools.t]\nnet = ["198.18.0.7"]'
     for rule, written in (
         ("loopback", "127.0.0.1"),
         ("metadata", "169.254.169.254"),

@@ -10,9 +10,9 @@ import pytest
 from mcpwrap.operation import Decision, Event, Need, Operation
 from mcpwrap.policy.active import Bound, Unbound
 from mcpwrap.policy.bind import ABSENT, OUTSIDE
-from mcpwrap.policy.reasons import denial, unbound_denial
+from mcpwrap.policy.reasons import denial, is_granted, unbound_denial
 from mcpwrap.policy.shown import MAX_TEXT, shown
-from tests.unit.policy.machine import EXEC, HOME, READ, WRITE, Machine
+from tests.unit.policy.machine import EXEC, HOME, READ, WRITE, Machine, idle
 
 if TYPE_CHECKING:
     from mcpwrap.policy.compile import Policy
@@ -154,6 +154,18 @@ def test_an_argument_that_granted_nothing_is_the_reason() -> None:
 )
 def test_a_refusal_somebody_decided_on_is_never_offered_away(policy: Policy, rule: str) -> None:
     assert denial(event(WRITE, "/data/x", rule), policy, ("t",)).offer == ""
+
+
+def test_an_argument_that_bound_nothing_is_no_refusal_where_another_rule_grants_what_it_names() -> None:
+    effective = idle(Machine().policy('[server]\nfs_read = ["~/data"]'))
+
+    def outside(need: Need, path: str) -> Unbound:
+        return Unbound(need, "tools.t.fs_read[0]", "path", path, path, OUTSIDE)
+
+    assert is_granted(outside(READ, f"{HOME}/data/missing"), effective)
+    assert not is_granted(outside(WRITE, f"{HOME}/data/missing"), effective)
+    assert not is_granted(outside(READ, f"{HOME}/other"), effective)
+    assert not is_granted(outside(READ, ""), effective)
 
 
 def test_a_private_place_is_called_so_even_if_it_is_not_in_view(policy: Policy) -> None:
