@@ -189,8 +189,10 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
             data[random.randrange(len(data))] = random.randrange(256)
         cut = random.randrange(len(data) + 1) if number % 3 == 0 else len(data)
         peer.send(bytes(data[:cut]) + random.randbytes(random.choice((0, 0, 1, 600, 3000))))
-show(parts(udp(good)))
-show(parts(udp(struct.pack(">6H", 9, 0x100, 1, 0, 0, 0) + b"\\xc0\\x0c" + struct.pack(">2H", 1, 1))))
+# As resolvers do: what is still in the way may take a slow machine longer than one wait.
+again = lambda data: next(filter(None, (udp(data) for _ in range(20))))
+show(parts(again(good)))
+show(parts(again(struct.pack(">6H", 9, 0x100, 1, 0, 0, 0) + b"\\xc0\\x0c" + struct.pack(">2H", 1, 1))))
 show(len(udp(struct.pack(">6H", 9, 0x8180, 1, 0, 0, 0) + good[12:], 0.2)))
 """
     )
