@@ -1,4 +1,4 @@
-"""`make demo`: a real server with a published hole, bare and under mcpwrap, in about a minute.
+"""`make demo`: a real server with a published hole, bare and under mcpwrap, in less than a minute.
 
 mcp-server-git 2025.7.1 passes the `target` of git_diff to git unchecked (CVE-2025-68144), so that
 `--output=FILE` overwrites FILE. Everything happens in a temporary directory. Each claim printed is

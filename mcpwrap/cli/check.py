@@ -21,9 +21,9 @@ from mcpwrap.sandbox.installation import NO_INSTALLATION
 USAGE = """\
 usage: mcpwrap check FILE [--name NAME]
 
-Reads a grant file and prints what it grants, or what is wrong in it and where; and warns of what a run
-would refuse, and of what grants nothing, or more than it looks.
-$STATE and $CACHE are those of NAME (default: check). Exit status: 0, or 78 if the file is wrong.
+Reads a grant file and prints what it grants, or what is wrong in it and where; and warns of what grants
+nothing, or more than it looks.
+$STATE and $CACHE are those of NAME (default: check). Exit status: 0, or 78 if a run would refuse the file.
 """
 _DEFAULT_NAME = "check"
 
@@ -47,15 +47,17 @@ def run(argv: list[str]) -> int:
         print(error.diagnostics(), file=sys.stderr)
         return EXIT_BAD_GRANT
     print("\n".join(summary(grant)))
+    status = 0
     try:
         check_trust(os.path.abspath(file), grant, found, variables)
     except GrantError as error:
-        print(f"warning: a run refuses this file: {error.what}", file=sys.stderr)
+        print(f"a run refuses this file: {error.what}", file=sys.stderr)
         print("".join(f"  {line}\n" for line in error.way_out.splitlines()), end="", file=sys.stderr)
+        status = error.exit_status
     facts = facts_of(NO_INSTALLATION, variables, found, name, os.path.abspath(file), os.environ)
     for line in doubts(compile_policy(grant, facts)):
         print(f"warning: {line}", file=sys.stderr)
-    return 0
+    return status
 
 
 def _variables(name: str) -> tuple[Variables, Places]:

@@ -6,6 +6,7 @@ like any other, and parked like any other when nothing covers it.
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 from collections.abc import Callable
@@ -107,13 +108,15 @@ class Listeners:
 
     def _listen(self, rule: ListenRule) -> None:
         made: list[socket.socket] = []
-        problem = ""
+        problem, taken = "", []
         for host in ("::", "0.0.0.0") if rule.everywhere else ("127.0.0.1", "::1"):
             try:
                 made.append(_listener(host, rule.port))
             except OSError as error:
                 # The other family may be absent here; that a port is taken is for the user to know.
                 problem = problem or error.strerror or str(error)
+                if error.errno == errno.EADDRINUSE:
+                    taken.append(host)
             if rule.everywhere and made:
                 break  # "::" takes IPv4 as well
         if not made:
@@ -122,6 +125,10 @@ class Listeners:
                 f"cannot listen on port {rule.port} of this host: {problem}; the server goes on without"
             )
             return
+        for host in taken:
+            self._say(
+                f"port {rule.port} of {host} is another program's: who connects there does not reach the server"
+            )
         self._open[rule] = made
         for each in made:
             self._ground.pumps.add(each.fileno(), _IN, partial(self._accept, rule, each), rank=RANK)

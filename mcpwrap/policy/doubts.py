@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from mcpwrap.grant.render import path_text, printable
+from mcpwrap.grant.render import path_text, printable, toml_string
+from mcpwrap.policy.match import below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +32,34 @@ def missing_directories(policy: Policy) -> list[str]:
     return [f"{_shown(policy, path)} does not exist: create it" for path in missing if not _own(policy, path)]
 
 
+def idle(policy: Policy) -> list[str]:
+    """Return a line for each rule of a tool that one of `[server]` makes needless: what it narrows is open anyway."""
+    lines = []
+    always = [rule for rule in policy.grant.server.paths if rule.path is not None and rule.noun != "fs_deny"]
+    for tool in policy.grant.tools:
+        for rule in tool.block.paths if tool.inherit else ():
+            wide = next((each for each in always if _covers(policy, each, rule)), None)
+            if wide is not None:
+                lines.append(
+                    f"{rule.where}: {rule.noun} {toml_string(rule.text)} adds nothing: in every call [server] has "
+                    f"{wide.noun} {toml_string(wide.text)}"
+                )
+    return lines
+
+
+def _covers(policy: Policy, wide: PathRule, rule: PathRule) -> bool:
+    if rule.noun == "fs_deny" or (wide.noun == "fs_read" and rule.noun == "fs_write") or wide.path is None:
+        return False
+    if rule.path is not None:
+        # What is private or write-protected is open by its exact name only.
+        exact = policy.guarded(rule.path, write=rule.noun == "fs_write")
+        return not exact and below(rule.path, wide.path)
+    return rule.arg is not None and all(below(root, wide.path) for root in rule.arg.within)
+
+
 def doubts(policy: Policy) -> list[str]:
     """Return all there is to say of a file that nothing is wrong in: lines with their places."""
-    lines = unresolved(policy)
+    lines = [*unresolved(policy), *idle(policy)]
     for rule, path in _granted(policy):
         if policy.facts.kind(path) == "missing" and not _own(policy, path):
             lines.append(f"{rule.where}: {_shown(policy, path)} does not exist")

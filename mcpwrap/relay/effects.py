@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from mcpwrap.relay.startup import StartupWatch
     from mcpwrap.relay.stderr import ErrorOutput
 
+_BY_HAND = {
+    "unknown-tool": '; a header that names it, or `unknown_tools = "allow"` under [policy], would let it be'
+}
+"""What lets a call be that was not started, by the rule it was refused by: for the user."""
+
 
 class Effects:
     """One action at a time; what is an action's consequence (a refused call) is carried out before the next.
@@ -83,7 +88,8 @@ class Effects:
                     self._calls.withdraw_window(action.window)
                     self._flush()
                     self._output.say(
-                        f"{action.window.tool[:NAME_SHOWN]!a} has had its time (window_limit): its grant is withdrawn"
+                        f"{action.window.tool[:NAME_SHOWN]!a} has had its time (window_limit): its grant is withdrawn; "
+                        '`window_limit = "10m"` under [policy] would give it more'
                     )
                 case Refused():
                     self._refuse(action)
@@ -137,6 +143,7 @@ class Effects:
         else:
             self._output.say(
                 f"refused: a call of {key[0]!a} was not started: {objection.why} (rule {objection.rule})"
+                f"{_BY_HAND.get(objection.rule, '')}"
             )
 
     def _list(self, action: Listed) -> None:

@@ -68,3 +68,14 @@ def test_a_port_that_is_taken_is_said_and_the_server_goes_on() -> None:
             outside.set_open(True)
             assert len(outside.said) == 1 and f"port {port}" in outside.said[0]
             outside.joined()
+
+
+def test_a_port_that_is_taken_at_one_address_is_said_and_the_other_is_listened_at() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as four:
+        port = four.getsockname()[1]
+        with Outside(listens=(rule(port),)) as outside:
+            outside.set_open(True)
+            assert [f"port {port} of 127.0.0.1 is another program's" in line for line in outside.said] == [
+                True
+            ]
+            socket.create_connection(("::1", port), 5).close()

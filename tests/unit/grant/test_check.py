@@ -7,7 +7,7 @@ import pytest
 
 from mcpwrap.cli import check
 from mcpwrap.cli.main import main
-from mcpwrap.errors import EXIT_FAILED
+from mcpwrap.errors import EXIT_BAD_GRANT, EXIT_FAILED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,10 +72,10 @@ def test_what_is_right_and_may_not_be_meant_is_warned_of(
         '[server]\nfs_read = ["~/.ssh"]\nexec = ["no-such-program"]\n[tools.t]\nfs_write = ["~/x/y", "~/.bashrc"]\n'
     )
     file.chmod(0o666)
-    assert check.run([str(file)]) == 0
+    assert check.run([str(file)]) == EXIT_BAD_GRANT, "as a run does"
     said = capsys.readouterr().err.splitlines()
     assert said[0] == (
-        f"warning: a run refuses this file: {file} is writable by others, who could grant what they like"
+        f"a run refuses this file: {file} is writable by others, who could grant what they like"
     )
     assert said[1] == f"  chmod go-w '{file}'"
     assert said[2:] == [
@@ -85,6 +85,24 @@ def test_what_is_right_and_may_not_be_meant_is_warned_of(
         f"warning: {file}:5:22: ~/.bashrc does not exist",
         f"warning: {file}:5:22: ~/.bashrc is opened in spite of write-protected:.bashrc: it is named exactly",
     ]
+
+
+def test_a_rule_that_one_of_the_server_makes_needless_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = tmp_path / "home" / "work"
+    (work / "a").mkdir(parents=True)
+    file = tmp_path / "g.toml"
+    file.write_text(
+        '[server]\nfs_read = ["~/work"]\n[policy]\nwithin = ["~/work"]\n'
+        '[tools.t]\nfs_read = ["$arg:path in ~/work/a", "~/work/.env"]\nfs_write = ["$arg:path"]\n'
+        '[tools.u]\ninherit = false\nfs_read = ["$arg:path"]\n'
+    )
+    file.chmod(0o600)
+    assert check.run([str(file)]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "adds nothing" in line]
+    what = 'fs_read "$arg:path in ~/work/a" adds nothing: in every call [server] has fs_read "~/work"'
+    assert said == [f"warning: {file}:6:12: {what}"]
 
 
 def test_what_leads_out_of_the_sandbox_is_said_in_plain_words(
