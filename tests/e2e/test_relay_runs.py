@@ -231,10 +231,10 @@ def test_a_server_that_dies_at_start_says_what_its_grant_file_lacks() -> None:
     data = place.work / "data"
     server = [*python(place, NEEDS_FILES.format(also=str(data / "also"))), str(data / "needed")]
     file = place.work / "home" / "grant.toml"
-    file.write_text('schema = 1\n[server]\nprofile = ["python"]\n')
+    file.write_text('schema = 1\n[server]\nprofile = ["python"]\n[startup]\nexec = ["date"]\n')
     said = run(place, "--grant", str(file), "--", *server).stderr.decode()
     assert f"its command names {data}/needed, which it may not read" in said
-    assert f"add to [server] (line 2) of {file}:" in said
+    assert f"add to [startup] (line 4) of {file}:" in said
     offered = said.partition(f"of {file}:\n")[2].partition("mcpwrap: ")[0]
     assert f"{data}/needed" in tomllib.loads(offered)["fs_read"]
 
