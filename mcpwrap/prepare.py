@@ -20,7 +20,7 @@ from mcpwrap.grant.render import printable, rules_text
 from mcpwrap.grantfile import check_trust, load, read_text
 from mcpwrap.hostfacts import facts_of, kind_of
 from mcpwrap.policy.compile import compile as compile_policy
-from mcpwrap.policy.doubts import idle, missing_directories, unresolved
+from mcpwrap.policy.doubts import missing_directories, needless, unresolved
 from mcpwrap.policy.places import private_places, protected_places
 from mcpwrap.sandbox import identity
 from mcpwrap.sandbox.environment import CERTIFICATES, SAFE, choose, start_environment
@@ -148,7 +148,7 @@ def prepare(options: Options, environ: Mapping[str, str] | None = None, *, bare:
             *(made.notes if made else ()),
             *_unset(options, ours),
             *unresolved(policy),
-            *idle(policy),
+            *needless(policy),
             *missing_directories(policy),
         ),
     )

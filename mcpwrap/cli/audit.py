@@ -44,16 +44,13 @@ def run(argv: list[str]) -> int:
     except OSError as error:
         raise Error(f"the audit in {root} cannot be read: {error.strerror}") from None
     if "--last" in flags:
-        outside = _refused_outside(found)
-        found = _last_refused(found)
-        if not found:
-            more = (
-                f"; outside of calls {outside} operations were: `mcpwrap audit` prints them"
-                if outside
-                else ""
-            )
-            print(f"no call was refused anything in the last run{more}")
+        last = _last_refused(found)
+        if not last:
+            print("no call was refused anything in the last run")
+            if outside := _refused_outside(found):
+                print(f"outside of calls {outside} operations were: `mcpwrap audit` prints them")
             return 0
+        found = last
     if "--json" in flags:
         import json
 

@@ -127,7 +127,7 @@ class Listeners:
             return
         for host in taken:
             self._say(
-                f"port {rule.port} of {host} is another program's: who connects there does not reach the server"
+                f"port {rule.port} of {host} is in use already: the server is not reached there by this rule"
             )
         self._open[rule] = made
         for each in made:

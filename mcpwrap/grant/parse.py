@@ -36,10 +36,10 @@ def parse(
 ) -> Grant:
     """Return the grant that `text` (see `source.decode`) spells; `file` is its name in messages.
 
-    `profiles(name)` returns the text of a shipped profile. `brought`: those the command brings, whatever the
-    file names (a launcher's). `is_directory`, if given, is asked about
-    the roots of `$arg`: one that does not exist can never apply. `read_text(path)`, if given,
-    returns the text of a file or None: profile git follows the includes of ~/.gitconfig with it.
+    `profiles(name)` returns the text of a shipped profile. `brought`: those the command brings (a launcher's),
+    whatever the file names. `is_directory`, if given, is asked about the roots of `$arg`: one that does not
+    exist can never apply. `read_text(path)`, if given, returns the text of a file or None: profile git follows
+    the includes of ~/.gitconfig with it.
     Raises BadGrant with all problems, in file order.
     """
     source = Source(text, file)

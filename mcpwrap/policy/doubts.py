@@ -32,7 +32,7 @@ def missing_directories(policy: Policy) -> list[str]:
     return [f"{_shown(policy, path)} does not exist: create it" for path in missing if not _own(policy, path)]
 
 
-def idle(policy: Policy) -> list[str]:
+def needless(policy: Policy) -> list[str]:
     """Return a line for each rule of a tool that one of `[server]` makes needless: what it narrows is open anyway."""
     lines = []
     always = [rule for rule in policy.grant.server.paths if rule.path is not None and rule.noun != "fs_deny"]
@@ -59,7 +59,7 @@ def _covers(policy: Policy, wide: PathRule, rule: PathRule) -> bool:
 
 def doubts(policy: Policy) -> list[str]:
     """Return all there is to say of a file that nothing is wrong in: lines with their places."""
-    lines = [*unresolved(policy), *idle(policy)]
+    lines = [*unresolved(policy), *needless(policy)]
     for rule, path in _granted(policy):
         if policy.facts.kind(path) == "missing" and not _own(policy, path):
             lines.append(f"{rule.where}: {_shown(policy, path)} does not exist")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import select
 import signal
 import socket
-import time
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,32 +77,18 @@ def test_a_process_that_is_always_another_one_ends_too(ended: str, old: bool) ->
         server = int(text(victim.act("nothing", "own_number")))
         keeper, stem, relay = _ancestors(server)
         lock = Path(text(victim.act("nothing", "fork_on_and_on")))
-        assert _locked(lock)
+        assert not _freed(lock, 0)
+        ends = [os.pidfd_open(pid) for pid in (keeper, stem)]
         os.kill({"relay": relay, "server": server, "stem": stem, "keeper": keeper}[ended], signal.SIGKILL)
-        until = time.monotonic() + END_SECONDS
-        while _locked(lock) or _alive(keeper, stem):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        assert _freed(lock, END_SECONDS)
+        for end in ends:
+            assert select.select([end], [], [], END_SECONDS)[0]
+            os.close(end)
 
 
-def _locked(path: Path) -> bool:
-    """Whether a process that has the file open holds its lock."""
-    with path.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def _alive(*pids: int) -> bool:
-    for pid in pids:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX":
-                return True
-        except OSError:
-            pass
-    return False
+def _freed(path: Path, seconds: int) -> bool:
+    """Whether no process holds the lock of a file any more, before so long."""
+    return not subprocess.run(["flock", "--wait", str(seconds), path, "true"], check=False).returncode
 
 
 def _ancestors(pid: int) -> list[int]:

@@ -88,6 +88,25 @@ def test_a_run_without_a_refusal_is_no_failure(root: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "no call was refused anything in the last run\n"
 
 
+def test_what_was_refused_while_no_call_was_open_is_counted(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "a").mkdir(parents=True)
+    refused = {"kind": "operation", "windows": [], "act": "read", "need": "read", "object": "/x", "rule": "no-grant",
+               "allowed": False, "pid": 1, "errno": 13}  # fmt: skip
+    run: list[dict[str, object]] = [
+        {"kind": "run", "name": "a", "command": ["c"], "grant": ""},
+        refused,
+        {**refused, "quiet": True},
+        {**refused, "allowed": True},
+        {**refused, "windows": ["w1"]},
+    ]
+    (root / "a" / "20200101T000000.000Z-1.jsonl").write_bytes(b"".join(encode(AT, each) for each in run))
+    assert main(["audit", "--last"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1:] == ["outside of calls 1 operations were: `mcpwrap audit` prints them"]
+
+
 def test_no_audit_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit"]) == 1
     assert str(root) in capsys.readouterr().err

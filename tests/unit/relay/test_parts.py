@@ -260,16 +260,20 @@ def test_each_refusal_is_told_once_with_the_line_that_would_allow_it() -> None:
     )
 
 
+def telling(tmp_path: Path) -> tuple[Path, Slow, Refusals]:
+    """Return an empty grant file, a sink with room, and what tells of refusals under the one into the other."""
+    file, sink = tmp_path / "g.toml", Slow()
+    file.write_text("")
+    sink.room = 1 << 30
+    return file, sink, Refusals(ErrorOutput(sink), str(file), exists=True)
+
+
 def pasted_of(said: bytes) -> list[str]:
     return [line.strip() for line in said.decode().splitlines() if line.startswith("    ")]
 
 
 def test_a_line_is_offered_alone_and_says_where_it_goes_beside_those_before(tmp_path: Path) -> None:
-    file = tmp_path / "g.toml"
-    file.write_text("")
-    sink = Slow()
-    sink.room = 1 << 30
-    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    file, sink, refusals = telling(tmp_path)
     refusals.say(denial("/x/a", '[tools.t]\nfs_read = ["/x/a"]'))
     assert f"; to allow it add to {file}:\n    [tools.t]\n" in sink.taken.decode()
     sink.taken = b""
@@ -286,22 +290,14 @@ def test_a_line_is_offered_alone_and_says_where_it_goes_beside_those_before(tmp_
 
 
 def test_what_gives_up_a_promise_is_named_and_never_offered_for_pasting(tmp_path: Path) -> None:
-    file = tmp_path / "g.toml"
-    file.write_text("")
-    sink = Slow()
-    sink.room = 1 << 30
-    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    _, sink, refusals = telling(tmp_path)
     refusals.say(denial("/tmp/x")._replace(rule="writable"))
     assert b"`any-writable`" in sink.taken
     assert pasted_of(sink.taken) == []
 
 
 def test_lines_for_a_table_that_is_there_go_into_it(tmp_path: Path) -> None:
-    file = tmp_path / "g.toml"
-    file.write_text("")
-    sink = Slow()
-    sink.room = 1 << 30
-    refusals = Refusals(ErrorOutput(sink), str(file), exists=True)
+    file, sink, refusals = telling(tmp_path)
     table = denial("/x", '[tools.t]\nfs_write = ["/x"]')._replace(place="[tools.t] (line 3)")
     array = denial("/y", '[tools.t]\nfs_read = ["/y"]')._replace(place="fs_read of [tools.t] (line 4)")
     refusals.say(table)
