@@ -133,6 +133,8 @@ def test_a_tool_that_was_never_listed_is_refused_and_one_that_was_named_is_not()
         assert text(server.read()) == "mine\n"
         assert not any(b"mcpwrap:list" in line for line in server.session.lines)
     assert [record["note"] for record in server.audit("note")].count("list-asked") == 1
+    assert '`unknown_tools = "allow"`' in server.stderr.read_text(), "the user is told what would let it be"
+    assert "unknown_tools" not in text(refused), "and the model is not"
 
 
 def test_without_a_grant_tools_never_listed_are_refused_all_the_same() -> None:
@@ -216,7 +218,7 @@ def test_a_call_that_outlasts_its_limit_goes_on_without_its_grant() -> None:
         assert failed(late)
         assert "window_limit" in text(late)
         assert text(server.call("read", path=path)) == "mine\n"
-        assert "(window_limit): its grant is withdrawn" in server.stderr.read_text()
+        assert "its grant is withdrawn; `window_limit = " in server.stderr.read_text()
     assert [record["window"] for record in server.audit("withdrawn")] == ["w2"]
 
 

@@ -271,6 +271,18 @@ def test_a_server_that_only_looks_is_explained_too() -> None:
         assert hidden in text(answer)
 
 
+def test_what_another_rule_grants_and_is_not_there_was_not_refused() -> None:
+    """The argument lies outside of `within` and binds nothing; the file is simply not there."""
+    place = bench("relay-missing", "mkdir out/granted")
+    grant = GRANT.replace('fs_read = ["$arg:path"]', 'fs_read = ["$arg:path", "{W}/out/granted"]')
+    with reader(place, grant=grant) as session:
+        session.initialize()
+        answer = session.call("read", {"path": str(place.work / "out" / "granted" / "missing")})
+        assert failed(answer)
+        assert "No such file" in text(answer) and "refused by mcpwrap" not in text(answer)
+    assert "mcpwrap: refused" not in session.stderr()
+
+
 def test_the_audit_of_a_call_is_on_disk_before_its_answer_arrives() -> None:
     place = bench("relay-audit", "echo one > data/one")
     with reader(place) as session:

@@ -155,6 +155,13 @@ def test_the_cache_is_written_during_startup_only(machine: Machine) -> None:
     assert idle(policy).decide(EXEC, f"{CACHE}/bin/x").rule == "writable"
 
 
+def test_what_python_would_keep_beside_a_module_is_refused_quietly(machine: Machine) -> None:
+    policy = machine.policy('[server]\nprofile = ["python"]\n')
+    kept = idle(policy).decide(WRITE, f"{CACHE}/lib/__pycache__/m.pyc", creating=True)
+    assert (kept.allowed, kept.rule, kept.quiet) == (False, "cache", True)
+    assert not idle(policy).decide(WRITE, f"{CACHE}/lib/m.py").quiet
+
+
 @pytest.mark.parametrize(
     "path",
     ["", "pipe:[123]", "socket:[1]", "anon_inode:[eventfd]", "/memfd:x (deleted)", f"{HOME}/shared/a (deleted)",
