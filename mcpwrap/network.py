@@ -59,7 +59,7 @@ def open_way_out(
         answers=policy.answers,
         any_server_name=policy.grant.sni == "any",
         listens=listens,
-        listening=lambda rule: calls.effective().listen(rule.port),
+        listening=lambda rule: calls.effective().listen(rule.port, everywhere=rule.everywhere),
         environ=os.environ,
     )
     calls.published = egress.changed

@@ -73,8 +73,13 @@ class Datagrams:
         self._inner.close()
 
     def review(self) -> None:
-        """The grant in force has changed: a refusal is told anew."""
+        """The grant in force has changed: a refusal is told anew, and so is an address judged."""
         self._told = ""
+        effective = self._ground.effective()
+        if self.peer.name and effective.connect(self.peer).allowed:
+            for flow in list(self._flows.values()):
+                if flow.outer is not None and not effective.dial(self.peer, flow.address).allowed:
+                    self._end(flow)
 
     def _on_inner(self, _events: int) -> None:
         for _ in range(TURN):

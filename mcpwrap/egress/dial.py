@@ -14,11 +14,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.egress.given import RANK
+from mcpwrap.egress.timers import Alarm
 from mcpwrap.egress.tunnel import MAX_HEAD, end_of_head, status
 from mcpwrap.operation import Decision
 
 if TYPE_CHECKING:
-    from mcpwrap.egress.given import Ground
+    from mcpwrap.egress.given import Ground, Guard
     from mcpwrap.egress.resolve import Job
     from mcpwrap.egress.timers import Timer
     from mcpwrap.egress.tunnel import Proxy
@@ -34,7 +35,7 @@ TOTAL_SECONDS: Final = 30.0
 """The whole way, look-up and proxy included."""
 
 _READABLE, _WRITABLE = 1, 4
-_LOOPBACK: Final = ("127.0.0.1", "::1")
+LOOPBACK: Final = ("127.0.0.1", "::1")
 
 
 class Failure(NamedTuple):
@@ -51,6 +52,10 @@ class Reached(NamedTuple):
     socket: socket.socket
     address: str
     via: str = ""
+
+    def fits(self, peer: Peer, grant: Guard) -> bool:
+        """Whether `grant` lets `peer` lead here. An address is its own proof; behind a proxy the proxy judges."""
+        return not peer.name or bool(self.via) or grant.dial(peer, self.address).allowed
 
 
 def unreachable(detail: str, error: int = errno.ECONNREFUSED) -> Failure:
@@ -73,7 +78,7 @@ class Dial:
         self._left: list[str] = []
         self._port = peer.port
         self._attempts: dict[int, tuple[socket.socket, str, Timer]] = {}
-        self._stagger: Timer | None = None
+        self._stagger = Alarm(ground.timers, ground.clock)
         self._tunnel: Reached | None = None
         self._head = b""
         self._failure = unreachable("no address")
@@ -95,7 +100,7 @@ class Dial:
             self._look_up(proxy.host)
         elif peer.address:
             # One host has both loopback addresses, and a server of it may listen on either.
-            others = _LOOPBACK if peer.address in _LOOPBACK else ()
+            others = LOOPBACK if peer.address in LOOPBACK else ()
             self._judge(list(dict.fromkeys((peer.address, *others))))
         else:
             self._look_up(peer.name)
@@ -106,8 +111,7 @@ class Dial:
         self._limit.cancel()
         if self._job is not None:
             self._job.cancel()
-        if self._stagger is not None:
-            self._stagger.cancel()
+        self._stagger.cancel()
         for fd in list(self._attempts):
             self._drop(fd).close()
         if self._tunnel is not None:
@@ -140,7 +144,7 @@ class Dial:
 
     def _refused(self, address: str) -> Failure | None:
         peer = self._peer
-        if not peer.name and peer.address in _LOOPBACK and address in _LOOPBACK:
+        if not peer.name and peer.address in LOOPBACK and address in LOOPBACK:
             peer = peer._replace(address=address)
         decision = self._effective.dial(peer, address)
         if decision.allowed:
@@ -149,9 +153,7 @@ class Dial:
 
     def _next(self) -> None:
         """Try the next address; fail if there is none and nothing is under way."""
-        if self._stagger is not None:
-            self._stagger.cancel()
-            self._stagger = None
+        self._stagger.cancel()
         while self._left and len(self._attempts) < ABREAST:
             address = self._left.pop(0)
             if self._try(address):
@@ -159,7 +161,7 @@ class Dial:
         if self._done is None:
             return
         if self._left and len(self._attempts) < ABREAST:
-            self._stagger = self._ground.timers.at(self._ground.clock() + STAGGER, self._next)
+            self._stagger.set(STAGGER, self._next)
         elif not self._attempts:
             self._fail(self._failure)
 

@@ -39,8 +39,11 @@ _IN: Final = select.POLLIN
 
 
 class _Accepted(NamedTuple):
+    """`here`: it came to an address of loopback, where only this host can be; `where`: it came from."""
+
     socket: socket.socket
-    rule: ListenRule
+    port: int
+    here: bool
     where: tuple[str, int]
     timer: Timer
 
@@ -73,12 +76,15 @@ class Listeners:
 
     def review(self) -> None:
         """The grant in force has changed."""
-        for rule in self._rules:
-            wanted = self._in_force(rule).allowed
-            if wanted and rule not in self._open and rule not in self._failed:
+        allowed = [rule for rule in self._rules if self._in_force(rule).allowed]
+        every = {rule.port for rule in allowed if rule.everywhere}
+        # Who may be reached by everybody is reached from here as well, and a port can be listened at once only.
+        wanted = [rule for rule in allowed if rule.everywhere or rule.port not in every]
+        for rule in [each for each in self._open if each not in wanted]:
+            self._close(rule)
+        for rule in wanted:
+            if rule not in self._open and rule not in self._failed:
                 self._listen(rule)
-            elif not wanted and rule in self._open:
-                self._close(rule)
 
     def reached(self, number: int, inner: socket.socket) -> None:
         """The broker has connected inside."""
@@ -87,10 +93,12 @@ class Listeners:
             inner.close()
             return
         accepted.timer.cancel()
-        rule = accepted.rule
-        peer = Peer("", accepted.where[0], rule.port, "listen")
+        port, where = accepted.port, accepted.where
         self._splice(
-            inner, Reached(accepted.socket, endpoint(*accepted.where)), peer, lambda: self._in_force(rule)
+            inner,
+            Reached(accepted.socket, endpoint(*where)),
+            Peer("", where[0], port, "listen"),
+            partial(self._covered, port, here=accepted.here),
         )
 
     def unreachable(self, number: int) -> None:
@@ -105,6 +113,12 @@ class Listeners:
             self._close(rule)
         for number in list(self._accepted):
             self.unreachable(number)
+
+    def _covered(self, port: int, *, here: bool) -> Decision:
+        """Return whether a rule in force, be it another than at first, lets somebody from `here` or afar in."""
+        fit = [rule for rule in self._rules if rule.port == port and (rule.everywhere or here)]
+        decisions = [self._in_force(rule) for rule in fit]
+        return next((each for each in decisions if each.allowed), decisions[0])
 
     def _listen(self, rule: ListenRule) -> None:
         made: list[socket.socket] = []
@@ -147,14 +161,18 @@ class Listeners:
             timer = self._ground.timers.at(
                 self._ground.clock() + REACH_SECONDS, partial(self.unreachable, number)
             )
-            self._accepted[number] = _Accepted(
-                made, rule, (where[0].removeprefix("::ffff:"), where[1]), timer
-            )
+            came_to = _plain(made.getsockname()[0])
+            here = came_to == "::1" or came_to.startswith("127.")
+            self._accepted[number] = _Accepted(made, rule.port, here, (_plain(where[0]), where[1]), timer)
 
     def _close(self, rule: ListenRule) -> None:
         for each in self._open.pop(rule):
             self._ground.pumps.drop(each.fileno())
             each.close()
+
+
+def _plain(address: str) -> str:
+    return address.removeprefix("::ffff:")
 
 
 def _listener(host: str, port: int) -> socket.socket:

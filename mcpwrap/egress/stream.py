@@ -20,6 +20,7 @@ from mcpwrap.egress.flow import Flow
 from mcpwrap.egress.given import Ended
 from mcpwrap.egress.greeting import Greeting
 from mcpwrap.egress.side import ENDING, READABLE, WRITABLE, Side
+from mcpwrap.egress.timers import Alarm
 from mcpwrap.operation import Decision, Event, Need, Operation
 from mcpwrap.policy.hosts import spelled
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from mcpwrap.egress.dial import Failure
     from mcpwrap.egress.given import Ground
-    from mcpwrap.egress.timers import Timer
     from mcpwrap.egress.tunnel import Proxy
     from mcpwrap.policy.hosts import Peer
 
@@ -80,7 +80,7 @@ class Stream:
         self._first = b""
         self._up: Flow | None = None
         self._down: Flow | None = None
-        self._timer: Timer | None = None
+        self._alarm = Alarm(ground.timers, ground.clock)
         self._opened = ground.clock()
         self._over = False
 
@@ -100,7 +100,11 @@ class Stream:
         if self._over:
             return
         decision = self._covered()
-        if decision.allowed:
+        reached = self._reached
+        if decision.allowed and reached is not None and not reached.fits(self.peer, self._ground.effective()):
+            # Another tool's rule let this address be dialed. Whose turn it is now dials anew, and is told there.
+            self.reset("it leads where the grant in force does not let its name lead")
+        elif decision.allowed:
             self.rule = decision.rule
             if self.parked:
                 self.parked = False
@@ -122,8 +126,7 @@ class Stream:
         if self._over:
             return
         self._over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         if self._dial is not None:
             self._dial.close()
         for flow in (self._up, self._down):
@@ -150,11 +153,11 @@ class Stream:
     # Parked or not
 
     def _park(self) -> None:
-        self._alarm(PARKED_SECONDS, lambda: self.end("parked for too long"))
+        self._alarm.set(PARKED_SECONDS, lambda: self.end("parked for too long"))
         self._look()
 
     def _resume(self) -> None:
-        self._alarm(None)
+        self._alarm.cancel()
         self._server.late = False
         if self._greeting is not None:
             self._await_greeting(self._greeting)
@@ -171,13 +174,6 @@ class Stream:
             self._dial = Dial(self._ground, self.peer, self._proxy, self._on_reached)
             self._dial.start()
 
-    def _alarm(self, seconds: float | None, callback: Callable[[], None] | None = None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if seconds is not None and callback is not None:
-            self._timer = self._ground.timers.at(self._ground.clock() + seconds, callback)
-
     # On the way
 
     def _on_reached(self, reached: Reached | Failure) -> None:
@@ -190,10 +186,12 @@ class Stream:
         remote = reached.socket
         self._remote = Side(remote, self._ground.pumps, self._on_remote)
         self._remote.keep_alive()
-        self._moved_on()
+        self.review()  # another grant may be in force than the one that let it be dialed
+        if not self._over:
+            self._moved_on()
 
     def _await_greeting(self, greeting: Greeting) -> None:
-        self._alarm(greeting.seconds, lambda: self._unfit(greeting.silence()))
+        self._alarm.set(greeting.seconds, lambda: self._unfit(greeting.silence()))
         self._read_greeting(greeting)
 
     def _read_greeting(self, greeting: Greeting) -> None:
@@ -207,7 +205,7 @@ class Stream:
         elif fit:
             self._first = greeting.taken
             self._greeting = None
-            self._alarm(None)
+            self._alarm.cancel()
             self._moved_on()
 
     def _unfit(self, problem: str) -> None:

@@ -57,3 +57,21 @@ class Timers:
             callback = heapq.heappop(self._heap).callback
             if callback is not None:
                 callback()
+
+
+class Alarm:
+    """One call to come, or none: set anew, it is another."""
+
+    def __init__(self, timers: Timers, clock: Callable[[], float]) -> None:
+        self._timers = timers
+        self._clock = clock
+        self._timer: Timer | None = None
+
+    def set(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Have `callback` called in so many seconds, and not what was to be called before."""
+        self.cancel()
+        self._timer = self._timers.at(self._clock() + seconds, callback)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

@@ -117,9 +117,10 @@ class Effective:
             return self.decide(Need.CONNECT, path, host=True)
         return Decision(True, rule)
 
-    def listen(self, port: int) -> Decision:
-        """Return whether the server's own TCP `port` may be reached from outside of its sandbox."""
-        rule = self._rules.hosts.listens.get(port) if self._rules.hosts is not None else None
+    def listen(self, port: int, *, everywhere: bool) -> Decision:
+        """Return whether the server's own TCP `port` may be reached from this host, or from `everywhere`."""
+        hosts = self._rules.hosts
+        rule = hosts.listens.get((port, everywhere)) if hosts is not None else None
         return Decision(True, rule) if rule is not None else Decision(False, "no-grant")
 
     def _make_guard(self) -> Guard:

@@ -61,7 +61,7 @@ class HostTable:
     `names`: by canonical name. `suffixes`: by `.example.org`, which is not itself among them. `networks`: by
     (bytes of the address, bits of the prefix), then by those bits as a number. `localhost`, `everything`:
     entries of those two kinds. `arguments`: of `$arg` hosts, whose names only calls tell. `sockets`: by real
-    path; `written`: by path as written where that is another. `listens`: rule by port.
+    path; `written`: by path as written where that is another. `listens`: rule by port and whether everybody may come.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class HostTable:
         self.arguments: tuple[tuple[ArgHost, str], ...] = ()
         self.sockets: dict[str, str] = {}
         self.written: dict[str, str] = {}
-        self.listens: dict[int, str] = {}
+        self.listens: dict[tuple[int, bool], str] = {}
 
     def named(self, name: str) -> Entries:
         """Return the entries that list exactly this name; what they grant may be on a private network."""
@@ -129,7 +129,7 @@ def table(block: Block, facts: Facts) -> HostTable:
         if real != socket.path:
             out.written.setdefault(socket.path, socket.id)
     for listen in block.listens:
-        out.listens.setdefault(listen.port, listen.id)
+        out.listens.setdefault((listen.port, listen.everywhere), listen.id)
     return out
 
 

@@ -31,7 +31,8 @@ fs_read = ["{CA}"]
 
 [tools.fetch]
 net = ["api.example.com", "api.example.com:80", "*.wild.example:80", "down.example.com:81",
-       "10.0.0.5:8080", "db.corp.example:5432", "[2606:2800:220:1::14]:80"]
+       "10.0.0.5:8080", "db.corp.example:5432", "[2606:2800:220:1::14]:80",
+       "*.example.com:5436"]
 
 [tools.arg]
 net = ["$arg:url"]
@@ -40,7 +41,7 @@ net = ["$arg:url"]
 net = ["db.example.com:5432"]
 
 [tools.local]
-net = ["localhost:9000"]
+net = ["localhost:9000", "intra.example.com:5436"]
 
 [tools.time]
 net = ["udp://ntp.example.com:123"]
@@ -53,6 +54,7 @@ NAMES = {
     "other.example.com": [PUBLIC_2],
     "db.example.com": [PUBLIC],
     "db.corp.example": [PRIVATE],
+    "intra.example.com": [PRIVATE],
     "evil.example.com": [PRIVATE],
     "evil.wild.example": [PRIVATE],
     "deep.wild.example": [PUBLIC],
@@ -261,6 +263,17 @@ def test_nothing_passes_outside_of_the_window(run: Run) -> None:
         other.said("postgres", "push", keep="k", send="granted")
         eventually(other.session, lambda: b"granted" in b"".join(heard))
     assert b"".join(heard) == b"smuggled\ngranted\n"
+
+
+def test_a_private_host_one_tool_names_is_not_lent_to_another_whose_rule_only_fits_its_name(run: Run) -> None:
+    run.internet.serve(PRIVATE, 5436, echo)
+    intra = {"host": "intra.example.com", "port": 5436}
+    assert run.said("local", "connect", keep="intra", send="one", **intra) == "echo one\n"
+    assert run.said("local", "again", keep="intra", send="two") == "echo two\n"
+    assert "echo" not in run.said("fetch", "again", keep="intra", send="three")
+    said = run.said("fetch", "connect", send="four", **intra)
+    assert REFUSED in said and "echo" not in said
+    assert run.said("local", "connect", send="five", **intra) == "echo five\n"
 
 
 def test_localhost_is_the_hosts_where_a_rule_says_so(run: Run) -> None:

@@ -18,6 +18,7 @@ from tests.e2e.test_egress import (  # noqa: F401 - fixtures and tests, collecte
     test_a_granted_host_is_reached_by_http_and_https,
     test_a_host_that_is_down_is_no_refusal,
     test_a_name_bound_anew_never_leads_inside,
+    test_a_private_host_one_tool_names_is_not_lent_to_another_whose_rule_only_fits_its_name,
     test_a_private_host_that_is_named_is_reached,
     test_another_name_inside_tls_is_refused,
     test_bulk_arrives_whole,

@@ -52,6 +52,7 @@ class Outside:
         environ: Mapping[str, str] | None = None,
         listens: tuple[ListenRule, ...] = (),
         any_server_name: bool = True,
+        listening: Callable[[ListenRule], Decision] | None = None,
     ) -> None:
         self.grant = Grant()
         self.pumps = Pumps()
@@ -72,7 +73,7 @@ class Outside:
             answers=lambda name: YES if name.endswith("granted.example") else NO,
             any_server_name=any_server_name,
             listens=listens,
-            listening=lambda _rule: self.grant.connect(Peer("", "", 0, "tcp")),
+            listening=listening or (lambda _rule: self.grant.connect(Peer("", "", 0, "tcp"))),
             environ=environ or {},
             clock=self.clock,
         )

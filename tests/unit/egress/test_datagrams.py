@@ -20,11 +20,12 @@ def udp() -> socket.socket:
 class Pair:
     """A peer of the host, and the address inside that stands for it."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: Outside, name: str = "") -> None:
         self.host, inner = udp(), udp()
         self.inside = inner.getsockname()
         port = self.host.getsockname()[1]
-        outside.send(inner.fileno(), kind="datagram", name="", address="127.0.0.1", port=port)
+        address = "" if name else "127.0.0.1"
+        outside.send(inner.fileno(), kind="datagram", name=name, address=address, port=port)
         inner.close()
         outside._made.append(self.host)
 
@@ -124,6 +125,23 @@ def test_a_guarded_address_gets_nothing() -> None:
         outside.grant.guarded = {"127.0.0.1"}
         pair = Pair(outside)
         pair.client(outside).sendto(b"x", pair.inside)
+        outside.until(lambda: outside.events)
+        assert outside.silent(pair.host)
+        assert outside.events[0].decision.rule == "address-guard:private"
+
+
+def test_a_flow_that_one_grant_let_a_name_make_is_judged_anew_by_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolve, "addresses_of", lambda _name: ["127.0.0.1"])
+    with Outside() as outside:
+        pair = Pair(outside, name="intra.example")
+        client = pair.client(outside)
+        client.sendto(b"first", pair.inside)
+        assert outside.read(pair.host) == b"first"
+        outside.grant.guarded = {"127.0.0.1"}
+        outside.egress.changed()
+        client.sendto(b"of the next call", pair.inside)
         outside.until(lambda: outside.events)
         assert outside.silent(pair.host)
         assert outside.events[0].decision.rule == "address-guard:private"

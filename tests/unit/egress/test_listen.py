@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from mcpwrap.grant.grant import ListenRule, Where
-from tests.unit.egress.outside import Outside, tcp_pair
+from tests.unit.egress.outside import NO, YES, Outside, tcp_pair
 
 
 def free_port() -> int:
@@ -77,3 +77,41 @@ def test_a_port_that_is_taken_at_one_address_is_said_and_the_other_is_listened_a
             outside.set_open(True)
             assert [f"port {port} of 127.0.0.1 is in use already" in line for line in outside.said] == [True]
             socket.create_connection(("::1", port), 5).close()
+
+
+def test_of_two_rules_for_one_port_the_one_in_force_says_who_may_come() -> None:
+    port = free_port()
+    here, every = rule(port), rule(port, everywhere=True)
+    in_force = {here}
+    with Outside(listens=(every, here), listening=lambda each: YES if each in in_force else NO) as outside:
+        listening = outside.egress._listeners._open
+        assert list(listening) == [here]
+        assert {each.getsockname()[0] for each in listening[here]} <= {"127.0.0.1", "::1"}
+        for wanted, opened in (({here, every}, every), ({every}, every), ({here}, here)):
+            in_force.clear()
+            in_force.update(wanted)
+            outside.egress.changed()
+            assert list(listening) == [opened]
+        assert not outside.said
+
+
+def test_who_came_by_one_rule_is_covered_by_another_that_would_let_him_in_too() -> None:
+    port = free_port()
+    here, every = rule(port), rule(port, everywhere=True)
+    in_force = {here, every}
+    with Outside(listens=(here, every), listening=lambda each: YES if each in in_force else NO) as outside:
+        client = socket.create_connection(("127.0.0.1", port), 5)
+        outside._made.append(client)
+        server, inner = tcp_pair()
+        outside._made.append(server)
+        outside.send(inner.fileno(), kind="reached", id=outside.received()[0]["id"])
+        inner.close()
+        in_force.remove(every)
+        outside.egress.changed()
+        client.sendall(b"still here")
+        assert outside.read(server) == b"still here"
+        assert not outside.egress._listeners._covered(port, here=False).allowed, "nobody from afar"
+        in_force.clear()
+        outside.egress.changed()
+        client.sendall(b"parked")
+        assert outside.silent(server)

@@ -11,10 +11,11 @@ import threading
 import pytest
 
 from mcpwrap.egress import egress as module
+from mcpwrap.egress import resolve
 from mcpwrap.egress.flow import Flow
 from mcpwrap.egress.pipes import Pipes
 from mcpwrap.egress.stream import PARKED_SECONDS
-from tests.unit.egress.outside import Outside, descriptors, reset, tcp_pair
+from tests.unit.egress.outside import Grant, Outside, descriptors, reset, tcp_pair
 
 
 def test_bytes_pass_both_ways_and_are_counted() -> None:
@@ -351,3 +352,42 @@ def test_start_up_moves_while_its_own_connections_do() -> None:
 def _still(outside: Outside) -> bool:
     outside.later += 0 if outside.grant.rule.startswith("server.") else 1
     return not outside.egress.moving
+
+
+def test_a_connection_that_one_grant_let_a_name_make_is_ended_where_another_would_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One tool may reach a host by its name on a private network, another one only where that is public."""
+    monkeypatch.setattr(resolve, "addresses_of", lambda _name: ["127.0.0.1"])
+    with Outside() as outside:
+        server, host = outside.joined(name="intra.example", address="")
+        outside.set_open(False)
+        server.sendall(b"of the next call")
+        assert outside.silent(host)
+        outside.grant.guarded.add("127.0.0.1")
+        assert outside.silent(server), "while nothing covers it, it is only parked"
+        outside.set_open(True)
+        with pytest.raises(ConnectionResetError):
+            outside.read(server)
+        with pytest.raises(ConnectionResetError):
+            outside.read(host)
+        (ended,) = outside.ended
+        assert ended.sent == 0 and "lead" in ended.how
+
+
+def test_a_way_that_another_grant_began_is_not_passed_on_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = threading.Event()
+    monkeypatch.setattr(resolve, "addresses_of", lambda _name: [known.wait(10) and "127.0.0.1"])
+    with Outside() as outside:
+        listener = outside.host()
+        server = outside.connect(name="intra.example", port=listener.getsockname()[1])
+        server.sendall(b"of the next call")
+        outside.settle()
+        outside.grant = Grant()
+        outside.grant.guarded.add("127.0.0.1")
+        outside.egress.changed()
+        known.set()
+        with pytest.raises(ConnectionResetError):
+            outside.read(server)

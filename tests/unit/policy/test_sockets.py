@@ -95,9 +95,11 @@ def test_ports_are_reached_from_outside_while_their_tool_is_called() -> None:
     policy = machine().policy(GRANT)
     assert [(rule.port, rule.everywhere) for rule in policy.listens] == [(8080, False), (9090, True)]
     assert policy.egress
-    assert during(policy, "t").listen(8080).rule == "tools.t.listen[0]"
-    assert not during(policy, "t").listen(8081).allowed
-    assert not during(policy).listen(8080).allowed
+    assert during(policy, "t").listen(8080, everywhere=False).rule == "tools.t.listen[0]"
+    assert during(policy, "t").listen(9090, everywhere=True).rule == "tools.t.listen[1]"
+    assert not during(policy, "t").listen(8081, everywhere=False).allowed
+    assert not during(policy).listen(8080, everywhere=False).allowed
+    assert not during(policy, "t").listen(8080, everywhere=True).allowed, "another tool's rule may say so"
 
 
 def test_the_view_holds_the_sockets_of_all_tables_and_hides_the_private_ones_that_are_not_named() -> None:
