@@ -122,9 +122,10 @@ SOCKET_INSIDE = Check(
 """As SOCKET, and none of AF_UNIX."""
 SOCKET_PAIR = Check(0, (_AF_UNIX,), _UNIX, _NO_FAMILY)
 SEND_TO = Check(4, (0,), Check(4, (0,), ALLOW, TRAP, high=True), TRAP)
-NO_SHARED_PLACE = Check(0, (_CLONE_FS,), NOT_PERMITTED, ALLOW, mask=_CLONE_FS | _CLONE_THREAD)
-"""A process that shares its working directory could move another one's after the broker has looked."""
-CLONE = Check(0, (0,), NO_SHARED_PLACE, NOT_PERMITTED, mask=_NAMESPACES | _CLONE_PARENT)
+ONE_PLACE = Check(0, (_CLONE_FS, _CLONE_THREAD), NOT_PERMITTED, ALLOW, mask=_CLONE_FS | _CLONE_THREAD)
+"""The threads of a process share their working directory, and nobody else does: another process could move it after
+the broker has looked, and a thread with one of its own would execute where the process is not."""
+CLONE = Check(0, (0,), ONE_PLACE, NOT_PERMITTED, mask=_NAMESPACES | _CLONE_PARENT)
 MEMORY_FILE = Check(1, (0,), NO_ACCESS, ALLOW, mask=_MFD_NOEXEC_SEAL)
 THREAD_POINTER = Check(0, (_ARCH_SET_FS,), TRAP, Check(0, _ARCH_OTHERS, ALLOW, RET_ERRNO | errno.EINVAL))
 IOCTL = Check(

@@ -106,7 +106,7 @@ _ALWAYS = (
         "clone",
         "as on the list; threads are no new processes",
         arguments.CLONE._replace(
-            then=Check(0, (0,), TRAP, arguments.NO_SHARED_PLACE, mask=_CLONE_FS | _CLONE_THREAD),
+            then=Check(0, (0,), TRAP, arguments.ONE_PLACE, mask=_CLONE_FS | _CLONE_THREAD),
         ),
         "clone",
     ),

@@ -33,12 +33,14 @@ _TABLES = (64, 65, 96, 97, 128, 129, *range(1153, 1168))
 """{IPT,IP6T,ARPT,EBT}_SO_SET_{REPLACE,ADD_COUNTERS} and IP_VS_SO_SET_*: packet filters, whose code has been the
 most frequent way from a user namespace into the kernel."""
 
-_SHARED_PLACE = Check(
-    0,
-    (_CLONE_FS,),
-    Check(0, (_VFORK,), ALLOW, NOT_PERMITTED, mask=_VFORK),
-    ALLOW,
-    mask=_CLONE_FS | _CLONE_THREAD,
+_ONE_PLACE = arguments.ONE_PLACE._replace(
+    then=Check(
+        0,
+        (_CLONE_FS,),
+        Check(0, (_VFORK,), ALLOW, NOT_PERMITTED, mask=_VFORK),
+        NOT_PERMITTED,
+        mask=_CLONE_FS | _CLONE_THREAD,
+    )
 )
 """The one process that may share its root and working directory: it gives its waiting parent an empty root."""
 
@@ -46,7 +48,7 @@ GROUPS = (
     Group(
         "clone",
         "as on the list, and user, pid and network namespaces",
-        Check(0, (0,), _SHARED_PLACE, NOT_PERMITTED, mask=_OTHER_NAMESPACES | _CLONE_PARENT),
+        Check(0, (0,), _ONE_PLACE, NOT_PERMITTED, mask=_OTHER_NAMESPACES | _CLONE_PARENT),
         "clone",
     ),
     Group(

@@ -24,6 +24,8 @@ EPERM, EACCES, ENOSYS = errno.EPERM, errno.EACCES, errno.ENOSYS
 BAD = "bad"
 CLONE_FS_ALONE = 0x200 | 0x800
 """With CLONE_SIGHAND but without CLONE_VM, which the kernel answers with EINVAL, if it is asked."""
+THREAD_ALONE = 0x10000
+"""CLONE_THREAD without CLONE_FS; and without CLONE_SIGHAND, for the same reason."""
 
 # (call, arguments, errno with the filter): without it each gets something else, as anybody.
 CASES: list[tuple[str, list[int | str | list[int]], int]] = [
@@ -68,6 +70,7 @@ CASES: list[tuple[str, list[int | str | list[int]], int]] = [
     ("clone", [0x10000011], EPERM),
     ("clone", [0x8011], EPERM),
     ("clone", [CLONE_FS_ALONE], EPERM),
+    ("clone", [THREAD_ALONE], EPERM),
     ("memfd_create", [[109, 0], 1], EACCES),
     ("memfd_create", [[109, 0], 0x10], EACCES),
     ("ioctl", [-1, 0x5412, BAD], EPERM),
@@ -129,6 +132,14 @@ def test_every_call_refused_by_name_is_refused(verdict: int) -> None:
 def test_a_memory_file_that_can_never_be_run_is_allowed() -> None:
     case = json.dumps([("memfd_create", [[109, 0], 0x9])])
     assert answers("filtered", case) == answers("bare", case)
+
+
+@pytest.mark.needs("seccomp")
+@pytest.mark.parametrize("how", ["filtered", "tier C", "nested"])
+def test_threads_share_their_working_directory_and_nobody_else_does(how: str) -> None:
+    case = json.dumps([("clone", [CLONE_FS_ALONE]), ("clone", [THREAD_ALONE])])
+    assert answers(how, case) == [EPERM, EPERM]
+    assert answers("bare", case) == [errno.EINVAL, errno.EINVAL]
 
 
 TRAPPING = {"thread pointer", "send to an address", "asking to execute", "asking to execute at"}

@@ -1,6 +1,6 @@
 """Makes the system calls it is given on stdin (JSON: [[name, [argument, ...]], ...]) and prints each errno (0: none).
 
-`filtered`, `tier C` or `tier B-` as its argument: under that filter without a listener (what would be trapped
+`filtered`, `tier C`, `tier B-` or `nested` as its argument: under that filter without a listener (what would be trapped
 is allowed).
 Each call is made in a child, so that one that ends it (-signal is printed) or changes it stays alone.
 An argument "bad" is a pointer to nothing, "null" 0; a list is bytes.
@@ -13,7 +13,7 @@ import sys
 
 from mcpwrap.kernel import process, seccomp
 from mcpwrap.kernel.numbers import NR
-from mcpwrap.sandbox import bare_calls
+from mcpwrap.sandbox import bare_calls, nested_calls
 from mcpwrap.sandbox.seccomp import program
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -46,6 +46,7 @@ OVERLAYS = {
     "filtered": (),
     "tier C": bare_calls.groups(scoped=False, copies=True),
     "tier B-": bare_calls.UNWATCHED,
+    "nested": nested_calls.GROUPS,
 }
 
 cases = json.load(sys.stdin)
