@@ -18,6 +18,8 @@ from mcpwrap.policy.effective import Effective
 from mcpwrap.policy.facts import Facts
 from mcpwrap.policy.floor import Floor, floor
 from mcpwrap.policy.ground import Grounds
+from mcpwrap.policy.loaded import Loaded
+from mcpwrap.policy.match import upward
 from mcpwrap.policy.places import Identity, Places, private_places, protected_places
 from mcpwrap.policy.rules import Rules, merge, resolve
 
@@ -59,9 +61,10 @@ class Policy:
 
     `floor`: what mounts and Landlock must hold. `overlap`: how calls overlap. `server`, `startup`,
     `quiet`: resolved tables; `areas`: those of `[resources]` and `[prompts]`. `listens`, `sockets`: rules of
-    all tables; `egress`: whether any has one of hosts or ports. `unresolved`: `exec` rules whose program is not
-    on this machine. `homes`: the home directories, as written and as resolved. `inodes`: what is private or
-    write-protected by (st_dev, st_ino). `within`: rule id → real roots of its `$arg`. `born`:
+    all tables; `socket_places`: their paths, and the directories above; `loaded`: what of the private HOME is
+    run by the next start; `egress`: whether any has one of hosts or ports. `unresolved`: `exec` rules whose
+    program is not on this machine. `homes`: the home directories, as written and as resolved. `inodes`: what is
+    private or write-protected by (st_dev, st_ino). `within`: rule id → real roots of its `$arg`. `born`:
     what was made since its windows opened, see `Effective.created`.
     """
 
@@ -100,6 +103,9 @@ class Policy:
         tables = (self.server, self.startup, *self.areas.values(), *(tool.rules for tool in self.tools))
         self.listens: tuple[ListenRule, ...] = tuple(rule for block in blocks for rule in block.listens)
         self.sockets: tuple[UnixRule, ...] = tuple(rule for block in blocks for rule in block.sockets)
+        named = (path for rule in self.sockets for path in (rule.path, facts.real(rule.path)))
+        self.socket_places: frozenset[str] = frozenset(above for path in named for above in upward(path))
+        self.loaded = Loaded(facts)
         self.egress: bool = bool(self.listens) or any(block.hosts for block in blocks)
         self._all_tables = tables
         self._union: Rules | None = None

@@ -57,6 +57,8 @@ def write(
     """Decide on any change of the object or of its name."""
     if owner == "cache" and not force.startup:
         return force.refused(Need.WRITE, path, "cache")
+    if owner in ("home", "state") and not force.startup and is_loaded(force, path, regular=regular):
+        return force.refused(Need.WRITE, path, "loaded")
     if owner == "home" and not force.policy.facts.is_dotfile(path):
         # A document made in the private HOME would be where its user never finds it.
         return force.refused(Need.WRITE, path)
@@ -119,6 +121,12 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
     if owner in _SOCKETS:
         return _WRITES[owner]
     return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
+
+
+def is_loaded(force: InForce, path: str, *, regular: bool) -> bool:
+    """Whether later calls and the next start would run what comes there; on the way there a symlink would do."""
+    loaded = force.policy.loaded
+    return loaded.holds(path) or (regular and loaded.leads(path))
 
 
 def is_frozen(force: InForce, ground: Ground) -> bool:

@@ -155,7 +155,16 @@ class Effective:
             source = _ELSEWHERE
         if target.allowed and self._is_temporary(new):
             target = _ELSEWHERE
-        return (old, source), (new, target)
+        return (old, self._in_place(old, source)), (new, self._in_place(new, target))
+
+    def _in_place(self, path: str, decision: Decision) -> Decision:
+        """Return `decision`, or the refusal for a directory by whose name something else than itself is found."""
+        policy, owner = self._force.policy, self._grounds.of(path).owner
+        if decision.allowed and owner == "host" and path in policy.socket_places:
+            return self._force.refused(_WRITE, path, "socket-place")
+        if decision.allowed and not self._force.startup and owner in ("home", "state"):
+            return self._force.refused(_WRITE, path, "loaded") if policy.loaded.leads(path) else decision
+        return decision
 
     def _decide_kinds(
         self, path: str, identity: Identity | None, kinds: tuple[bool, ...], *, creating: bool

@@ -89,6 +89,11 @@ class Facts(NamedTuple):
         return self._in_state("home") if self.bare else self.homes
 
     @property
+    def private_homes(self) -> tuple[str, ...]:
+        """Every name of the private HOME: where the server finds it, and where it is kept."""
+        return tuple(dict.fromkeys((*self.own_homes, *self._in_state("home"))))
+
+    @property
     def temporary(self) -> tuple[str, ...]:
         """Where the server finds its private places for temporary files."""
         return self._in_state("tmp") if self.bare else ("/tmp", "/dev/shm")

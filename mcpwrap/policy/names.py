@@ -73,6 +73,25 @@ PROTECTED_IN_HOME: Final = (
     ".config/mise", ".cargo/config*", ".config/pip", ".pip", ".gdbinit", ".pythonrc*", ".pdbrc",
 )  # fmt: skip
 
+LOADED_IN_HOME: Final = (
+    # Modules, and what is run before the first line of a program
+    ".local/lib", ".node_modules", ".node_libraries", ".gem", ".local/share/gem", ".bundle", ".luarocks", ".composer",
+    ".config/composer", ".julia/config", ".Renviron", ".erlang", ".iex.exs", ".gradle/init*",
+    ".ipython/profile_default/startup", ".ipython/profile_default/*config.py", ".jupyter/*config*",
+    ".local/share/jupyter/kernels",
+    # What commands are to run, one and all: `.npmrc`, `.yarnrc.yml`, `.sqliterc`, `.psqlrc`, `.bashrc`, `.mongorc.js`
+    ".*rc", ".*rc.*",
+    # What package launchers run, and where they look for it
+    ".bunfig.toml", ".config/.bunfig.toml", ".config/pnpm", ".local/share/pnpm", ".config/yarn", ".config/uv",
+    ".local/share/uv", ".config/pip", ".pip", ".pydistutils.cfg", ".cache/node/corepack",
+    # Shells
+    ".*profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshenv", ".zlogin", ".zlogout", ".login",
+    ".logout", ".config/fish",
+    # What names a program for others to run: git, ssh, and the libraries of clouds and clusters
+    ".gitconfig", ".config/git", ".ssh/config", ".aws/config", ".aws/credentials", ".kube/config",
+)  # fmt: skip
+"""Where programs find, in the private HOME and without being told to look, what they run."""
+
 PROTECTED_PLACES: Final = (
     "/etc/cron*", "/etc/profile*", "/etc/systemd", "/etc/xdg/autostart", "/var/spool/cron", "/var/spool/at",
     "/etc/ld.so.*", "/etc/sudoers*", "/etc/passwd", "/etc/group", "/etc/pam.d", "/etc/bash.bashrc",

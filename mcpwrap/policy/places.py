@@ -48,12 +48,9 @@ class Places:
 
         With `linked` also by the inodes of files below it that have a second name elsewhere.
         """
-        rule = f"{self._kind}:{label}"
-        directory, _, last = path.rpartition("/")
-        if "*" in last:
-            self._patterns.setdefault(fold(directory), []).append((tuple(fold(last).split("*")), rule))
+        rule = self.add_written(path, label)
+        if "*" in path.rpartition("/")[2]:
             return
-        self._fixed.setdefault(fold(path), rule)
         identity = facts.identity(path)
         if identity is not None:
             real = facts.real(path)
@@ -61,6 +58,16 @@ class Places:
             for each in (identity, *(facts.linked(real) if linked else ())):
                 self.identities.setdefault(each, rule)
             self.existing.append(real)
+
+    def add_written(self, path: str, label: str) -> str:
+        """Protect `path` as written alone, and return its rule id; a last component may hold `*`."""
+        rule = f"{self._kind}:{label}"
+        directory, _, last = path.rpartition("/")
+        if "*" in last:
+            self._patterns.setdefault(fold(directory), []).append((tuple(fold(last).split("*")), rule))
+        else:
+            self._fixed.setdefault(fold(path), rule)
+        return rule
 
     def add_name(self, name: str) -> None:
         """Protect a name wherever it stands."""

@@ -182,6 +182,38 @@ show(outcome(talk, name))
     assert done.refused("connect") == [f"{read}/other"]
 
 
+def test_no_other_socket_is_moved_to_the_name_of_the_one_that_is_granted(here: Network) -> None:
+    """Neither itself nor with a directory; what has nothing to do with it is moved as ever."""
+    work = here.home / "w"
+    for name in ("granted", "other"):
+        (work / name).mkdir(parents=True)
+    daemons = Daemon(work / "granted" / "s", "granted"), Daemon(work / "other" / "s", "other")
+    grant = f'[server]\nunix = ["{work}/granted/s"]\nfs_write = ["{work}"]\n'
+    code = (
+        TALK
+        + f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def exchange(one, two):
+    if libc.renameat2(-100, one.encode(), -100, two.encode(), 2):
+        raise OSError(ctypes.get_errno(), "renameat2")
+os.chdir({str(work)!r})
+tries = [(os.rename, "granted", "old"), (os.rename, "other", "granted"), (exchange, "other", "granted"),
+         (exchange, "other/s", "granted/s"), (os.rename, "other/s", "granted/s"), (os.rename, "granted/s", "s")]
+show([outcome(*each) for each in tries])
+os.unlink("granted/s")
+show([outcome(os.rename, "other/s", "granted/s"), outcome(os.link, "other/s", "granted/s")])
+os.rmdir("granted")
+show([outcome(os.rename, "other", "granted"), outcome(talk, "granted/s"), outcome(os.rename, "other", "moved")])
+"""
+    )
+    done = here.run(grant, code)
+    for each in daemons:
+        each.close()
+    assert done.values == [["EACCES"] * 6, ["EACCES", "EPERM"], ["EACCES", "ENOENT", "done"]]
+    assert (work / "moved" / "s").exists()
+
+
 def test_abstract_addresses_stay_inside(here: Network) -> None:
     with socket.socket(socket.AF_UNIX) as host:
         host.bind(f"\0mcpwrap-{os.getpid()}")

@@ -104,7 +104,7 @@ def test_deny_holds_for_the_object_under_another_name(machine: Machine) -> None:
 
 def test_the_private_home_is_the_servers_own_unless_the_host_shows_through(machine: Machine) -> None:
     effective = idle(machine.policy(GRANT))
-    for path in (f"{HOME}/notes", f"{HOME}/.ssh/id", f"{HOME}/.npmrc"):
+    for path in (f"{HOME}/notes", f"{HOME}/.ssh/id", f"{HOME}/.tool"):
         assert effective.decide(READ, path).rule == "home"
         kept = effective.decide(WRITE, path, creating=True)
         # A document would be where its user never finds it; dotfiles are what programs keep for themselves.
