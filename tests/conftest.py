@@ -88,6 +88,13 @@ def root() -> str:
     return _run("unshare", "--mount", "true")[1] if os.geteuid() == 0 else "this is an ordinary user"
 
 
+def apparmor() -> str:
+    """Return why nothing can be run under the AppArmor profile that grants all but namespaces, or nothing."""
+    deprived = Path(__file__).parent / "victims" / "deprived.py"
+    failed = _run(sys.executable, "-I", "-B", str(deprived), "apparmor", "/bin/true")[1]
+    return failed and "the profile of the guests of `make vmtest` is not loaded here"
+
+
 def hatchling() -> str:
     """Return why a wheel cannot be built without the network, or nothing."""
     return "" if importlib.util.find_spec("hatchling") else "hatchling is not installed in this environment"
@@ -110,6 +117,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "seccomp": seccomp_listener,
     "user": ordinary_user,
     "root": root,
+    "apparmor": apparmor,
     "hatchling": hatchling,
     "postgres": postgres,
     **{
@@ -143,9 +151,9 @@ def missing(need: str) -> str:
 
 
 def must_work(need: str) -> bool:
-    """Whether the run must not skip for want of this: `1` names every need, else they are named (`userns,git`)."""
+    """Whether the run must not skip for want of this: `1` names what any machine can have, else they are named."""
     named = os.environ.get(MUST_WORK, "")
-    return bool(named) and (named == "1" or need in named.split(","))
+    return need in named.split(",") or (named == "1" and need != "apparmor")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

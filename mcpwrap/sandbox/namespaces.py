@@ -27,6 +27,7 @@ NAMESPACES = "namespaces"
 """What is lacking where a step is refused; see `errors.Lacking`."""
 
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_LABEL = "/proc/self/attr/apparmor/current"
 _USERNS = "/proc/sys/user/max_user_namespaces"
 _CLONE = "/proc/sys/kernel/unprivileged_userns_clone"
 
@@ -67,6 +68,13 @@ def refused(step: str, error: OSError) -> Lacking:
             f"{what} (AppArmor restricts unprivileged user namespaces)",
             "an AppArmor profile for mcpwrap with the rule `userns,` lifts it for mcpwrap alone;\n"
             "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 lifts it for everybody",
+        )
+    profile, _, mode = _read(_LABEL).rpartition(" ")
+    if mode == "(enforce)" and error.errno in (errno.EPERM, errno.EACCES):
+        return Lacking(
+            NAMESPACES,
+            f"{what} (the AppArmor profile `{profile}`, which mcpwrap was started under, does not allow it)",
+            "add the rule `userns,` to that profile, or start mcpwrap outside of it",
         )
     if _read(_CLONE) == "0":
         return Lacking(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,6 +92,16 @@ def test_a_sysctl_that_switches_user_namespaces_off_leads_to_tier_c(tmp_path: Pa
     )
     assert b"held at tier C" in done.stderr
     assert b"no user namespace may be made here" in done.stderr
+
+
+@pytest.mark.needs("apparmor")
+def test_a_profile_of_apparmor_without_namespaces_leads_to_tier_c_and_is_named() -> None:
+    said = start("apparmor")
+    assert "held at tier C" in said and "AppArmor profile `no-userns`" in said
+    command = [sys.executable, "-I", "-B", str(DEPRIVED), "apparmor", *mcpwrap(), "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    namespaces = next(each for each in json.loads(done.stdout)["protections"] if each["name"] == "namespaces")
+    assert namespaces["state"] == "unavailable" and "`userns,`" in namespaces["fix"]
 
 
 def test_a_container_as_docker_makes_it_leads_to_tier_c_and_works(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 - `masked`: parts of /proc and /sys are masked or read-only as Docker has them, in a user and mount namespace of its
   own (only there may an ordinary user mount): / belongs to nobody in it, so no grant file can be used; goes first
 - `listener`: an outer supervisor of system calls is there already
+- `apparmor`: a profile without the rule `userns,` confines what is run (the guests of `make vmtest` have one)
 
 No namespace of the test is needed for `filter`, `docker` and `listener`, so they run anywhere an ordinary user does.
 """
@@ -130,7 +131,19 @@ def listener():
     os.set_inheritable(fd, True)
 
 
-HOW = {"userns": userns, "filter": filter_, "docker": docker, "masked": masked, "listener": listener}
+def apparmor():
+    with open("/proc/self/attr/apparmor/exec", "w") as file:
+        file.write("exec no-userns")
+
+
+HOW = {
+    "apparmor": apparmor,
+    "userns": userns,
+    "filter": filter_,
+    "docker": docker,
+    "masked": masked,
+    "listener": listener,
+}
 
 if __name__ == "__main__":
     for name in sys.argv[1].split(","):

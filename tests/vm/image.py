@@ -25,6 +25,8 @@ USERLAND_SUITE: Final = "bookworm"
 PYTHON: Final = "3.11"
 """Of Debian 12, the guest's userland under both kernels."""
 SITE: Final = "usr/lib/python3/dist-packages"
+PARSER: Final = ("apparmor", "libc6", "libgcc-s1", "libstdc++6")
+"""AppArmor's, of Debian 13: the first one that knows the rule `userns,`; with the libraries it is run by here."""
 MODULES: Final = ("virtio_pci", "virtio_blk")
 IMAGE_SIZE: Final = "3G"
 """Sparse: some 600 MB are used."""
@@ -173,7 +175,8 @@ def _with_dependencies(modules: Path) -> dict[str, bytes]:
 def userland(cache: Path, requirements: Path) -> Path:
     """Return the guest's disk, the same under every kernel: Debian 12, Python, what the tests import."""
     init = Path(__file__).with_name("guest-init")
-    made_of = hashlib.sha256(b"".join(path.read_bytes() for path in (Path(__file__), init, requirements)))
+    sources = (Path(__file__), init, init.with_name("no-userns"), requirements)
+    made_of = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     image = cache / f"userland-{made_of.hexdigest()[:12]}.ext4"
     if image.exists():
         return image
@@ -217,6 +220,7 @@ def userland(cache: Path, requirements: Path) -> Path:
     # As an editable installation would: seen with `python -I` as well.
     (root / SITE / "project.pth").write_text("/project\n")
     _compile(root)
+    _policy(cache, root / "etc/no-userns.policy")
     shutil.copy(init, root / "guest-init")
     (root / "guest-init").chmod(0o755)
     disk(root, image, IMAGE_SIZE)
@@ -233,6 +237,20 @@ def _compile(root: Path) -> None:
         "-m", "compileall", "-q", "-s", root, "-p", "/", root / f"usr/lib/python{PYTHON}", root / SITE,
         env={"PYTHONHOME": str(root / "usr"), "PATH": ""},
     )  # fmt: skip
+
+
+def _policy(cache: Path, target: Path) -> None:
+    """Compile the AppArmor profile of the guests, as a kernel takes it that can mediate user namespaces."""
+    place = cache / "parser"
+    place.mkdir(exist_ok=True)
+    Apt(cache, SUITES["6.12"]).unpack(list(PARSER), place)
+    libraries, base = place / "usr/lib/x86_64-linux-gnu", place / "etc/apparmor.d"
+    run(
+        libraries / "ld-linux-x86-64.so.2", "--library-path", libraries, place / "usr/sbin/apparmor_parser",
+        "--config-file", "/dev/null", "--base", base, "--kernel-features", base / "abi/4.0", "--skip-kernel-load",
+        "--skip-cache", "--ofile", target, Path(__file__).with_name("no-userns"),
+    )  # fmt: skip
+    shutil.rmtree(place)
 
 
 def disk(root: Path, image: Path, size: str) -> None:
