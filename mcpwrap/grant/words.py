@@ -91,6 +91,8 @@ def _wider_rules(block: Block) -> Iterator[tuple[str, str, str]]:
     for host in block.hosts:
         if host.kind == "any":
             yield "every public address", host.id, "data can be sent anywhere"
+        if host.kind == "suffix" and "." not in host.host[1:]:
+            yield f"*{host.host}", host.id, "whoever likes can have a name there, and receive data by it"
     for listen in block.listens:
         if listen.everywhere:
             yield f"port {listen.port}", listen.id, "can be reached from every address of this machine"

@@ -59,7 +59,7 @@ def _covers(policy: Policy, wide: PathRule, rule: PathRule) -> bool:
 
 def doubts(policy: Policy) -> list[str]:
     """Return all there is to say of a file that nothing is wrong in: lines with their places."""
-    lines = [*unresolved(policy), *needless(policy)]
+    lines = [*unresolved(policy), *needless(policy), *_metadata(policy)]
     for rule, path in _granted(policy):
         if policy.facts.kind(path) == "missing" and not _own(policy, path):
             lines.append(f"{rule.where}: {_shown(policy, path)} does not exist")
@@ -78,6 +78,14 @@ def doubts(policy: Policy) -> list[str]:
                 f"{socket.where}: {_shown(policy, socket.path)} is opened in spite of {guarded}: it is named exactly"
             )
     return lines
+
+
+def _metadata(policy: Policy) -> Iterator[str]:
+    from mcpwrap.policy.addresses import classify  # for `check` alone: no start asks this
+
+    for rule in (rule for block in policy.grant.blocks for rule in block.hosts if rule.kind == "network"):
+        if classify(rule.host.partition("/")[0]) in ("metadata", "link-local"):
+            yield f"{rule.where}: {toml_string(rule.text)} is where clouds hand out a machine's own credentials"
 
 
 def _granted(policy: Policy) -> Iterator[tuple[PathRule, str]]:

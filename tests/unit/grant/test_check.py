@@ -118,14 +118,16 @@ def test_what_leads_out_of_the_sandbox_is_said_in_plain_words(
         f'unix = ["~/s"]\npin = "sha256:{"0" * 64}"\n'
         'args.limit = { type = "integer", max = 9 }\nargs."*" = { forbid = true }\n'
         '[tools.fetch]\nnet = ["$arg:url in a.example"]\nunix = ["/run/nothing"]\n[resources]\nnet = ["any"]\n'
+        '[prompts]\nnet = ["*.com", "169.254.169.254:80", "10.0.0.1"]\n'
     )
     assert check.run([str(file)]) == 0
     out, err = capsys.readouterr()
     asked = "argument limit of type integer, at most 9; every other argument must not be given; pinned"
     assert [" ".join(line.split()) for line in out.splitlines()] == [
-        "ok: 11 rules for 2 tools (profiles: base)",
+        "ok: 14 rules for 2 tools (profiles: base)",
         "always is reached at port 8080 from this machine only, port 81 from every address",
         "resources connects to every public address",
+        "prompts connects to *.com:443, 169.254.169.254:80, 10.0.0.1:443",
         f"query connects to localhost:5432, *.example.org on every port, [2001:db8::1]:53 by UDP, {socket}; {asked}",
         "fetch connects to the host of $arg:url, if it is a.example, /run/nothing",
         "one call keeps its grant for 2h",
@@ -133,8 +135,12 @@ def test_what_leads_out_of_the_sandbox_is_said_in_plain_words(
         "look twice user namespaces inside: more of the kernel can be reached (server.nested_sandbox)",
         "look twice port 81: can be reached from every address of this machine (server.listen[1])",
         "look twice every public address: data can be sent anywhere (resources.net[0])",
+        "look twice *.com: whoever likes can have a name there, and receive data by it (prompts.net[0])",
     ]
     assert f"{file}:15:9: /run/nothing does not exist" in err
+    assert [line for line in err.splitlines() if "credentials" in line] == [
+        f'warning: {file}:19:17: "169.254.169.254:80" is where clouds hand out a machine\'s own credentials'
+    ]
 
 
 def test_a_wrong_file_is_exit_78_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
