@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mcpwrap.egress.given import RANK, Ended
+from mcpwrap.egress.given import ASTRAY, RANK, Ended
 from mcpwrap.operation import Decision, Event, Need, Operation
 from mcpwrap.policy.hosts import spelled
 
@@ -41,16 +41,27 @@ _IN: Final = select.POLLIN
 class _Flow:
     """One socket of the server and its own on the host (None: its peer is being looked up)."""
 
-    __slots__ = ("address", "began", "client", "outer", "received", "rule", "sent", "used", "waiting")
+    __slots__ = (
+        "address",
+        "began",
+        "client",
+        "outer",
+        "received",
+        "rule",
+        "sent",
+        "used",
+        "waiting",
+        "windows",
+    )
 
-    def __init__(self, client: tuple[str, int], now: float, rule: str) -> None:
+    def __init__(self, client: tuple[str, int], now: float, rule: str, windows: tuple[str, ...]) -> None:
         self.client = client
         self.outer: socket.socket | None = None
         self.address = ""
         self.waiting: deque[bytes] = deque(maxlen=WAITING)
         self.began = self.used = now
         self.sent = self.received = 0
-        self.rule = rule
+        self.rule, self.windows = rule, windows
 
 
 class Datagrams:
@@ -68,7 +79,7 @@ class Datagrams:
 
     def close(self) -> None:
         for flow in list(self._flows.values()):
-            self._end(flow)
+            self._end(flow, "closed")
         self._ground.pumps.drop(self._inner.fileno())
         self._inner.close()
 
@@ -79,7 +90,7 @@ class Datagrams:
         if self.peer.name and effective.connect(self.peer).allowed:
             for flow in list(self._flows.values()):
                 if flow.outer is not None and not effective.dial(self.peer, flow.address).allowed:
-                    self._end(flow)
+                    self._end(flow, ASTRAY)
 
     def _on_inner(self, _events: int) -> None:
         for _ in range(TURN):
@@ -103,7 +114,8 @@ class Datagrams:
     def _send(self, client: tuple[str, int], data: bytes, rule: str) -> None:
         flow = self._flows.get(client)
         if flow is None:
-            flow = self._flows[client] = _Flow(client, self._ground.clock(), rule)
+            windows = self._ground.effective().windows
+            flow = self._flows[client] = _Flow(client, self._ground.clock(), rule, windows)
             self._book.enter(flow, lambda: self._end(flow))
             self._find(flow)
         flow.used = self._ground.clock()
@@ -171,7 +183,7 @@ class Datagrams:
             except OSError:
                 pass
 
-    def _end(self, flow: _Flow) -> None:
+    def _end(self, flow: _Flow, how: str = "idle") -> None:
         if self._flows.pop(flow.client, None) is None:
             return
         self._book.leave(flow)
@@ -180,9 +192,8 @@ class Datagrams:
             flow.outer.close()
             flow.outer = None
         seconds = self._ground.clock() - flow.began
-        self._ground.ended(
-            Ended(self.peer, (), flow.rule, flow.address, "", flow.sent, flow.received, seconds, "idle")
-        )
+        counts = flow.sent, flow.received
+        self._ground.ended(Ended(self.peer, flow.windows, flow.rule, flow.address, "", *counts, seconds, how))
 
 
 class Book:

@@ -220,7 +220,7 @@ class Egress:
         stream = Stream(
             self._ground,
             peer,
-            (),
+            self._ground.effective().windows,
             inner,
             covered=covered,
             share=self._share,

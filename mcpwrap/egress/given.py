@@ -6,7 +6,7 @@ Egress is the relay's side of the network. It is beside relay and policy, so it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mcpwrap.policy.hosts import spelled
 
@@ -29,7 +29,9 @@ class Pumps(Protocol):
 
 
 class Guard(Protocol):
-    """What the grant of this moment says of the network."""
+    """What the grant of this moment says of the network. `windows`: ids of those that are open."""
+
+    windows: tuple[str, ...]
 
     def connect(self, peer: Peer) -> Decision:
         """May bytes pass between the server and `peer` now."""
@@ -77,5 +79,8 @@ class Ground(NamedTuple):
     clock: Callable[[], float]
 
 
-RANK = 5
+RANK: Final = 5
 """After everything of the protocol: bulk on a socket never makes a call wait longer than one turn's share."""
+
+ASTRAY: Final = "it leads where the grant in force does not let its name lead"
+"""How a connection ends that another grant than the one in force has let be made."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpwrap.egress.dial import Dial, Reached
 from mcpwrap.egress.flow import Flow
-from mcpwrap.egress.given import Ended
+from mcpwrap.egress.given import ASTRAY, Ended
 from mcpwrap.egress.greeting import Greeting
 from mcpwrap.egress.side import ENDING, READABLE, WRITABLE, Side
 from mcpwrap.egress.timers import Alarm
@@ -103,7 +103,7 @@ class Stream:
         reached = self._reached
         if decision.allowed and reached is not None and not reached.fits(self.peer, self._ground.effective()):
             # Another tool's rule let this address be dialed. Whose turn it is now dials anew, and is told there.
-            self.reset("it leads where the grant in force does not let its name lead")
+            self.reset(ASTRAY)
         elif decision.allowed:
             self.rule = decision.rule
             if self.parked:

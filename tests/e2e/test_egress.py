@@ -331,6 +331,10 @@ def test_a_listening_rule_lets_the_host_in_during_its_call(internet: Internet) -
         eventually(run.session, lambda: _greeted(internet, answers))
         assert answers == [b"inside: from outside"]
         assert text(run.session.answer(number)) == "from outside"
+        run.said("nothing", "connect", host="127.0.0.1", port=1)  # With it what ended between is on disk.
+        assert [each["rule"] for each in run.records("stream") if each["windows"]] == [
+            "tools.serve.listen[0]"
+        ]
         with pytest.raises(ConnectionRefusedError):
             internet.connect("127.0.0.1", 8099)
 

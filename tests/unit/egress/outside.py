@@ -29,6 +29,8 @@ NO = Decision(False, "no-grant")
 class Grant:
     """Covers every peer while `open`; dials every address but those in `guarded`."""
 
+    windows: tuple[str, ...] = ("w1",)
+
     def __init__(self) -> None:
         self.open = True
         self.rule = YES.rule

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from mcpwrap.egress import datagrams, resolve
+from mcpwrap.egress.given import ASTRAY
 from tests.unit.egress.outside import Outside
 
 
@@ -145,6 +146,7 @@ def test_a_flow_that_one_grant_let_a_name_make_is_judged_anew_by_another(
         outside.until(lambda: outside.events)
         assert outside.silent(pair.host)
         assert outside.events[0].decision.rule == "address-guard:private"
+        assert outside.ended[0].how == ASTRAY
 
 
 def test_an_idle_flow_is_given_up_after_a_minute_and_counted() -> None:
@@ -154,7 +156,9 @@ def test_an_idle_flow_is_given_up_after_a_minute_and_counted() -> None:
         assert outside.read(pair.host) == b"12345"
         outside.later = datagrams.IDLE_SECONDS + 2
         outside.until(lambda: outside.ended)
-        assert outside.ended[0].sent == 5 and outside.ended[0].peer.protocol == "udp"
+        (ended,) = outside.ended
+        assert ended.sent == 5 and ended.peer.protocol == "udp"
+        assert ended.windows == ("w1",) and ended.how == "idle"
 
 
 def test_the_flow_idle_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
