@@ -40,10 +40,22 @@ def renew(home: str, wanted: Iterable[tuple[str, str]], homes: Sequence[str]) ->
     """Make the links in the directory `home`. Where something of the server's own has the name, that stays."""
     for name, path in wanted:
         with suppress(OSError):  # the server may have closed its own directories to everybody
-            _renew(home, name, path, homes)
+            here = _cleared(home, name, homes, make=True)
+            try:
+                os.symlink(path, name.rpartition("/")[2], dir_fd=here)
+            finally:
+                os.close(here)
 
 
-def _renew(home: str, name: str, path: str, homes: Sequence[str]) -> None:
+def clear(home: str, unwanted: Iterable[tuple[str, str]], homes: Sequence[str]) -> None:
+    """Take away what `renew` made: in a view of its own, what is granted stands there itself."""
+    for name, _ in unwanted:
+        with suppress(OSError):
+            os.close(_cleared(home, name, homes, make=False))
+
+
+def _cleared(home: str, name: str, homes: Sequence[str], *, make: bool) -> int:
+    """Return a descriptor of the directory of `name`, with no link of a former run on the way or in its place."""
     *directories, last = name.split("/")
     here = os.open(home, _DIRECTORY)
     way = ""
@@ -51,16 +63,18 @@ def _renew(home: str, name: str, path: str, homes: Sequence[str]) -> None:
         for each in directories:
             way = f"{way}{each}"
             _take_away(here, each, way, homes)
-            with suppress(FileExistsError):
-                os.mkdir(each, 0o700, dir_fd=here)
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(each, 0o700, dir_fd=here)
             there = os.open(each, _DIRECTORY, dir_fd=here)
             os.close(here)
             here = there
             way += "/"
         _take_away(here, last, name, homes)
-        os.symlink(path, last, dir_fd=here)
-    finally:
+    except BaseException:
         os.close(here)
+        raise
+    return here
 
 
 def _take_away(here: int, last: str, name: str, homes: Sequence[str]) -> None:

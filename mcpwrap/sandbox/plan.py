@@ -14,6 +14,7 @@ from mcpwrap import limits as bounds
 from mcpwrap.errors import CannotConfine
 from mcpwrap.sandbox.draft import Draft, inside, writable
 from mcpwrap.sandbox.entries import Entry, look
+from mcpwrap.sandbox.homelinks import links
 from mcpwrap.sandbox.names import files
 from mcpwrap.sandbox.steps import Bind, Cover, Directory, File, Link, Pin, Proc, Step, Tmpfs
 
@@ -86,8 +87,8 @@ class Plan(NamedTuple):
     the view; `sealed` are mount points made read-only at the end; `access` is the Landlock floor;
     `left_out` are (path, why) of what the floor names and the view cannot hold. `frozen` is `$CACHE`, if
     what is in it may be executed: then it becomes read-only when start-up has ended; else empty.
-    `temporary`, if given, is a directory of `create` that is emptied at the start. `links` are made in
-    `home`, another one of them, for what is granted of the user's `homes`: see `sandbox.homelinks`.
+    `temporary`, if given, is a directory of `create` that is emptied at the start. `links` are the names in
+    `home`, another one of them, of what is granted of the user's `homes`: see `sandbox.homelinks`.
     """
 
     program: str
@@ -202,6 +203,9 @@ def plan(floor: Floor, facts: Facts, options: Wanted) -> Plan:
         frozen=cache if cached and not floor.any_writable else "",
         nested=options.nested,
         tier=options.tier,
+        home=home,
+        homes=facts.homes,
+        links=links((*floor.reads, *floor.writes), facts.homes),
     )
 
 

@@ -69,9 +69,10 @@ def start(
 
         held = hold(plan.temporary)
     if plan.links:
-        from mcpwrap.sandbox.homelinks import renew  # only needed without a view
+        from mcpwrap.sandbox import homelinks  # only needed where something below the user's home is granted
 
-        renew(plan.home, plan.links, plan.homes)
+        arrange = homelinks.renew if plan.tier == "C" else homelinks.clear
+        arrange(plan.home, plan.links, plan.homes)
     occupy_standard()
     stdin, to_stdin = os.pipe()
     stdout, to_stdout = os.pipe()

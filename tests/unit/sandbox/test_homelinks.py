@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mcpwrap.sandbox.homelinks import links, renew
+from mcpwrap.sandbox.homelinks import clear, links, renew
 
 
 def made(tmp_path: Path, *names: str) -> tuple[Path, Path]:
@@ -65,3 +65,17 @@ def test_a_directory_the_server_has_closed_stops_nothing(tmp_path: Path) -> None
     (own / ".closed").mkdir(mode=0)
     again(own, user, ".closed/file", ".open")
     assert os.readlink(own / ".open") == f"{user}/.open"
+
+
+def test_in_a_view_of_its_own_they_are_taken_away_and_what_the_server_made_stays(tmp_path: Path) -> None:
+    own, user = made(tmp_path, "work", ".config/git/config", ".cache")
+    (own / ".cache").unlink()
+    (own / ".cache").symlink_to("elsewhere")
+    names = links(
+        [f"{user}/{name}" for name in ("work/deep", ".config/git/config", ".cache", "none/x")], (str(user),)
+    )
+    clear(str(own), names, (str(user),))
+    assert not (own / "work").is_symlink() and not (own / "work").exists()
+    assert list((own / ".config" / "git").iterdir()) == []
+    assert os.readlink(own / ".cache") == "elsewhere"
+    assert not (own / "none").exists()
