@@ -35,7 +35,7 @@ def read(force: InForce, path: str, ground: Ground, owner: str, *, creating: boo
     """Decide on reading: a file's content, a directory's names."""
     if owner in OWN:
         return _READS[owner]
-    if ground.installation:
+    if ground.installation and (ground.private is None or force.startup):
         return _INSTALLATION
     if ground.private and force.withheld(ground.private, path, Need.READ, regular=regular):
         return force.refused(Need.READ, path, ground.private.id)

@@ -33,7 +33,8 @@ class Ground(NamedTuple):
     """`owner`: `host` is ground that mounts show from the host; `home`, `temporary`, `state`, `cache`, `copy`
     are the server's own; `view` a directory that only holds the names of what is granted.
 
-    `system`, `installation`: readable in every phase. `writable`: some table may write here.
+    `system`, `installation`: readable in every phase; what is `private` as well (a `.env`) by start-up alone.
+    `writable`: some table may write here.
     """
 
     well_formed: bool
@@ -137,7 +138,7 @@ class Grounds:
             system=here.system,
             installation=installation,
             writable=len(here.writes) > len(installed),
-            private=None if installation else private,
+            private=private if not installation or (private and private.files_only) else None,
             protected=protected,
         )
 
@@ -196,7 +197,7 @@ def strictly_installed(match: Match) -> bool:
 
 
 def _exempt(private: Match | None, installed: str) -> bool:
-    """Whether the installation is no private place: it lies in one, or the name is a `.env` of its own."""
+    """Whether the installation is no private place: it lies in one, or the name is a `.env`, for start-up."""
     return (
         private is None
         or private.files_only

@@ -136,7 +136,6 @@ def test_asked_for_the_users_own_object_the_private_home_and_tmp_are_not_it(mach
         ("/usr/lib/x.so", "system", False),
         ("/etc/ssl/certs", "system", False),
         (f"{SERVER}/main.py", "installation", False),
-        (f"{SERVER}/.env", "installation", False),
         ("/home", "view", False),
         ("/", "view", False),
     ],
@@ -146,6 +145,17 @@ def test_what_is_always_there(machine: Machine, path: str, rule: str, writable: 
     decision = effective.decide(READ, path)
     assert (decision.rule, decision.allowed, decision.routine) == (rule, True, True)
     assert effective.decide(WRITE, path).allowed == writable
+
+
+def test_a_dotenv_of_the_installation_is_read_by_start_up_and_by_no_call(machine: Machine) -> None:
+    for path in (f"{SERVER}/.env", f"{SERVER}/lib/.env.local"):
+        policy = machine.policy(GRANT)
+        assert idle(policy, startup=True).decide(READ, path).rule == "installation"
+        for effective in (idle(policy), machine.call(policy)):
+            assert effective.decide(READ, path).rule == "private:.env*"
+        named = machine.policy(f'[tools.t]\nfs_read = ["{path}"]\n')
+        assert machine.call(named).decide(READ, path).rule == "tools.t.fs_read[0]"
+    assert idle(machine.policy(GRANT)).decide(READ, f"{SERVER}/.env.example").rule == "installation"
 
 
 def test_the_cache_is_written_during_startup_only(machine: Machine) -> None:
