@@ -50,6 +50,10 @@ DIRECTORY_RENAME_ENTRIES: Final = 10_000
 PROCESSES: Final = 512
 """RLIMIT_NPROC, counted per user namespace (Linux 5.14), so of this server's tree alone. Chromium needs about 100."""
 
+SIGNALS: Final = 4_096
+"""RLIMIT_SIGPENDING: queued signals and POSIX timers, which the kernel counts for the user across namespaces. Without
+a bound of its own a server takes all of some 95,000, and no other program of the user makes a timer."""
+
 DESCRIPTORS: Final = 4_096
 """RLIMIT_NOFILE of each process of the server. The usual soft limit is 1,024; bundlers and watchers need more."""
 

@@ -75,6 +75,13 @@ def set_limits(limits: Mapping[int, int]) -> None:
         resource.setrlimit(which, (value, value))
 
 
+def queued_signals() -> int:
+    """Return how many signals and timers of this user RLIMIT_SIGPENDING counts now: `SigQ` of proc_pid_status(5)."""
+    with open("/proc/self/status", "rb") as status:
+        line = next(each for each in status if each.startswith(b"SigQ:"))
+    return int(line.split()[1].partition(b"/")[0])
+
+
 # prctl(2)
 
 

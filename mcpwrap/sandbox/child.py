@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mcpwrap import limits
 from mcpwrap.errors import EXIT_CANNOT_CONFINE, CannotConfine, CommandNotFound, Error, Lacking
 from mcpwrap.kernel import landlock as kernel_landlock
 from mcpwrap.kernel import process, sockets
@@ -117,6 +118,7 @@ def _become(plan: Plan, program: Program, tell: int, dress: Dress) -> None:
         process.set_limits(
             {
                 resource.RLIMIT_NPROC: dress.processes,
+                resource.RLIMIT_SIGPENDING: process.queued_signals() + limits.SIGNALS,
                 resource.RLIMIT_NOFILE: plan.limits.descriptors,
                 resource.RLIMIT_DATA: plan.limits.data,
                 resource.RLIMIT_CORE: 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpwrap.limits import SIGNALS
 from tests.conftest import landlock_abi
 from tests.kernel.confined import Place, Tree, place
 from tests.kernel.test_sandbox_view import ERRNO, JSON
@@ -122,6 +124,17 @@ def test_limits_are_in_force(here: Place) -> None:
     )
     assert here.run(code).value() == [[512, 512], [4096, 4096], [0, 0]]
     assert here.run(code, limits={"processes": 40, "descriptors": 64}).value() == [[40, 40], [64, 64], [0, 0]]
+
+
+def test_timers_and_queued_signals_are_bounded(here: Place) -> None:
+    """They are counted for the user, whose other programs need some as well."""
+    code = JSON + (
+        "import ctypes\nlibc, made = ctypes.CDLL(None, use_errno=True), ctypes.c_void_p()\n"
+        "count = 0\nwhile not libc.timer_create(0, None, ctypes.byref(made)): count += 1\n"
+        "show([count, ctypes.get_errno()])"
+    )
+    count, error = here.run(code).value()
+    assert error == errno.EAGAIN and 0 < count <= SIGNALS
 
 
 def test_a_fork_bomb_stops_at_the_limit(here: Place) -> None:
