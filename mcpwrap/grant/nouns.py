@@ -214,7 +214,7 @@ NOUNS: tuple[Noun, ...] = (
         Grammar.CHOICE,
         (Table.POLICY,),
         "What a call's answer gets when something was refused: `annotate` appends one text block, `error` "
-        "puts them in the place of the result.",
+        "puts it in the place of the result or error. What the server says meanwhile (progress, log, status) passes.",
         'on_denial = "annotate"',
         choices=("annotate", "error"),
     ),

@@ -115,6 +115,12 @@ def withheld(text: str, path: Sequence[str], call: Call, task_id: str = "") -> s
     return splice.apply(text, [splice.Edit(span, dump(result))])
 
 
+def withheld_error(text: str, path: Sequence[str], call: Call) -> str:
+    """Return the message `text` with the JSON-RPC error at `path` replaced by one that tells the denials only."""
+    own = {"code": REFUSED, "message": told(call.denials, call.untold, _WITHHELD_HEAD)}
+    return splice.apply(text, [splice.Edit(splice.at_path(text, path), dump(own))])
+
+
 def refusal(call: Call, objection: Objection) -> bytes:
     """Return the line that answers a call which was not given to the server."""
     rule, why = objection

@@ -1,10 +1,10 @@
-"""What becomes of the result of a call in which something was refused (`[policy] on_denial`)."""
+"""What becomes of the outcome of a call in which something was refused (`[policy] on_denial`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpwrap.protocol.annotate import annotated, withheld
+from mcpwrap.protocol.annotate import annotated, annotated_error, withheld, withheld_error
 from mcpwrap.protocol.mcp import TOOLS_CALL
 from mcpwrap.protocol.terms import WITHHOLD
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Outcomes:
-    """`withholds`: the result is replaced by one that tells what was refused, instead of carrying that as well."""
+    """`withholds`: the outcome is replaced by one that tells what was refused, instead of carrying that as well."""
 
     def __init__(self, on_denial: str) -> None:
         self.withholds = on_denial == WITHHOLD
@@ -33,3 +33,7 @@ class Outcomes:
         """Return the same for the outcome of a task; what cannot bear the denials is replaced by them."""
         on = None if self.withholds else annotated(text, path, call, block=call.method == TOOLS_CALL)
         return withheld(text, path, call, task_id) if on is None else on
+
+    def of_error(self, text: str, path: Sequence[str], call: Call) -> str:
+        """Return the same for a JSON-RPC error, of the call or of its task."""
+        return (withheld_error if self.withholds else annotated_error)(text, path, call)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcpwrap.limits import GLANCE_BYTES
 from mcpwrap.protocol import mcp, splice
 from mcpwrap.protocol.actions import Reply
-from mcpwrap.protocol.annotate import annotated_error, failure, stripped
+from mcpwrap.protocol.annotate import failure, stripped
 from mcpwrap.protocol.asking import is_ours
 from mcpwrap.protocol.bounded import Faults
 from mcpwrap.protocol.certainty import answered_ids, doubt, lists_tools
@@ -205,7 +205,7 @@ class ServerLines:
                 call.deny(denial)
         elif type(result) is dict and result.get("resultType") == "input_required":
             how = "input_required"
-        if call.denials and self._outcomes.withholds and not error:
+        if call.denials and self._outcomes.withholds:
             how = "withheld"
         elif how == "input_required" and type(state := message["result"].get("requestState")) is str:
             calls.legs[hash(state)] = call
@@ -216,7 +216,7 @@ class ServerLines:
             return failure(call, _WITHHELD, call.denials).decode()
         try:
             if error:
-                return annotated_error(text, ("error",), call)
+                return self._outcomes.of_error(text, ("error",), call)
             # Who does not know of such results takes what content they have for the outcome.
             final = (how != "input_required" and task is None) or "content" in message["result"]
             changed = self._outcomes.written(text, ("result",), call, final=final)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcpwrap.protocol import mcp
-from mcpwrap.protocol.annotate import annotated_error
 from mcpwrap.protocol.bounded import Remembered
 from mcpwrap.protocol.window import Call, State, Turn
 
@@ -65,7 +64,7 @@ class Tasks:
         if call is None or not call.denials:
             return text
         if path[-1] == "error":
-            return annotated_error(text, path, call)
+            return self._outcomes.of_error(text, path, call)
         return self._outcomes.of_task(text, path, call, task_id)
 
     def _seen(self, task: dict[str, Any]) -> None:

@@ -325,10 +325,11 @@ def test_a_call_without_a_denial_is_answered_byte_for_byte() -> None:
     play.replies(reply).done()
 
 
-def test_an_error_keeps_its_message_and_carries_the_sentences() -> None:
-    message = withheld(error(1, -5, "boom"), how="error")
-    assert message["error"]["code"] == -5
-    assert message["error"]["message"].startswith("boom\n")
+def test_an_error_is_replaced_by_one_that_only_tells() -> None:
+    failed: dict[str, Any] = error(1, -5, SECRET)
+    failed["error"]["data"] = {"said": SECRET}
+    message = withheld(failed)
+    assert message["error"].keys() == {"code", "message"}
     assert denial().sentence in message["error"]["message"]
 
 
@@ -405,16 +406,21 @@ def test_the_outcome_inside_a_tasks_notice_is_replaced() -> None:
     assert_sentences(only(play)["params"]["result"])
 
 
-def test_the_error_of_a_task_keeps_its_message_and_carries_the_sentences() -> None:
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_error_of_a_task_is_replaced_by_one_that_only_tells(asked: bool) -> None:
     play = Playbook(terms=WITHHOLDING)
     modern_task(play)
-    failed = notification(
-        "notifications/tasks", taskId="t", status="failed", error={"code": -1, "message": "boom"}
-    )
-    play >> Server(failed) << Closed
-    message = only(play)["params"]["error"]["message"]
-    assert message.startswith("boom\n")
-    assert denial().sentence in message
+    failure = {"code": -1, "message": SECRET, "data": SECRET}
+    if asked:
+        play >> Client(request(2, "tasks/result", taskId="t")) << Forward
+        play >> Server({"jsonrpc": "2.0", "id": 2, "error": failure}) << Closed
+        told = only(play)["error"]
+    else:
+        failed = notification("notifications/tasks", taskId="t", status="failed", error=failure)
+        play >> Server(failed) << Closed
+        told = only(play)["params"]["error"]
+    assert told.keys() == {"code", "message"}
+    assert denial().sentence in told["message"]
 
 
 def test_the_answer_of_a_cancelled_call_is_replaced_too() -> None:
