@@ -1,7 +1,7 @@
 """Lines of the client, on their way to the server.
 
 Whatever might be a call for some server, and cannot be read with certainty, is answered here and never
-forwarded. Everything else passes at once, as it came.
+forwarded; so is what is no message. Everything else passes at once, as it came.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from mcpwrap.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
+    PROTOTYPE,
     Reader,
     Reading,
     Unreadable,
     deeper_than,
     error_reply,
+    folded,
     named,
     usable_id,
 )
@@ -93,7 +95,7 @@ class ClientLines:
             elif type(reading.value) is list:
                 self._batch(reading, line, now)
             else:
-                self._calls.out.append(Forward(line))
+                raise Refusal("it is no message", INVALID_REQUEST)
         except Refusal as refusal:
             if refusal.code == PARSE_ERROR:
                 self._unparsable += 1
@@ -141,6 +143,8 @@ class ClientLines:
         ids = [request_id for request_id in named_ids if usable_id(request_id)]
         try:
             calls = [call for message in messages if (call := self._read(reading, message)) is not None]
+            if len(messages) != len(reading.value):
+                raise Refusal("it holds what is no message", INVALID_REQUEST)
             if len(set(ids)) != len(ids):
                 raise Refusal("it uses one id twice", INVALID_REQUEST)
             if conflict := overlap.batch_conflict(calls, self._mode):
@@ -176,9 +180,14 @@ class ClientLines:
             only = ids[0] if len(ids) == 1 and usable_id(ids[0]) else None
             raise Refusal("members are named twice, or in odd case", INVALID_REQUEST, only)
         method, request_id = message.get("method"), message.get("id")
+        usable = request_id if usable_id(request_id) else None
+        if PROTOTYPE in message:
+            raise Refusal(f"some servers read its {PROTOTYPE} as members of its own", INVALID_REQUEST, usable)
         if is_ours(request_id) and "method" in message:
             raise Refusal("ids that begin so are mcpwrap's own", INVALID_REQUEST, request_id)
         if type(method) is not str:
+            if method is not None:  # some peers write every member of an answer, absent ones as null
+                raise Refusal("a method is a text", INVALID_REQUEST, usable)
             return None
         if method == mcp.CANCELLED and is_ours(self._cancelled(reading, message)):
             raise Refusal("a cancel of what mcpwrap itself asked for")
@@ -186,8 +195,12 @@ class ClientLines:
             if self._calls.is_known(request_id):
                 raise Refusal("a request with this id is still in flight", INVALID_REQUEST, request_id)
             if not mcp.opens_window(method, self._listed):
+                if mcp.opens_window(folded(method).strip(), self._listed):
+                    raise Refusal(
+                        "its method is a call, for who compares loosely", INVALID_REQUEST, request_id
+                    )
                 return None
-        elif mcp.opens_window(method, self._listed):
+        elif mcp.opens_window(folded(method).strip(), self._listed):
             raise Refusal("a call without an id that every peer reads alike")
         else:
             return None

@@ -275,11 +275,62 @@ def test_a_status_that_is_no_text_is_none_and_ends_nothing(status: object) -> No
     play.done()
 
 
-@pytest.mark.parametrize("method", [[], ["tools/call"], {}, {"a": 1}, None, 7])
+@pytest.mark.parametrize("method", [[], ["tools/call"], {}, {"a": 1}, 7, True])
 @pytest.mark.parametrize("batch", [False, True])
-def test_a_method_that_is_no_text_is_nothing_we_know(method: object, batch: bool) -> None:
+def test_a_method_that_is_no_text_goes_to_no_server(method: object, batch: bool) -> None:
+    """As the key of an object of JavaScript's, `["tools/call"]` is `tools/call`."""
     play = Playbook()
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "t"}}
-    said = [message] if batch else message
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "sql"}}
+    play >> Client([message] if batch else message) << reply_error(1, -32600) << note("not-forwarded")
+    play.done()
+
+
+def test_an_answer_that_names_every_member_passes() -> None:
+    said = {"jsonrpc": "2.0", "id": 1, "method": None, "result": {}}
+    play = Playbook()
     play >> Client(said)
     play.forwards(said).done()
+
+
+@pytest.mark.parametrize(
+    "method", ["tools/Call", "tools/call\0", " tools/call", "Resources/Read", "TOOLS/CALL"]
+)
+def test_a_call_for_who_compares_loosely_goes_to_no_server(method: str) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "sql"}}
+    play = Playbook()
+    play >> Client(message) << reply_error(1, -32600) << note("not-forwarded")
+    del message["id"]
+    play >> Client(message) << note("not-forwarded")
+    play.done()
+
+
+@pytest.mark.parametrize("where", ["message", "params"])
+def test_what_objects_of_javascript_inherit_from_goes_to_no_server(where: str) -> None:
+    """`Object.assign({}, message).method` is what `__proto__` holds, if there is no `method` of its own."""
+    inner = {"method": "tools/call", "name": "sql", "arguments": {}}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1}
+    if where == "message":
+        message["__proto__"] = inner
+    else:
+        message |= {"method": "tools/call", "params": {"name": "other", "__proto__": inner}}
+    play = Playbook()
+    play >> Client(message)
+    (reply, _) = play.take()
+    assert isinstance(reply, Reply)
+    assert json.loads(reply.data)["error"]["code"] in (-32600, -32602)
+
+
+@pytest.mark.parametrize("said", [b"17\n", b'"tools/call"\n', b"null\n"])
+def test_what_is_no_message_goes_to_no_server(said: bytes) -> None:
+    play = Playbook()
+    play >> Client(said) << reply_error(None, -32600) << note("not-forwarded")
+    play.done()
+
+
+@pytest.mark.parametrize("inner", [[], [{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}], 7, None, "x"])
+def test_a_batch_with_what_is_no_message_goes_to_no_server(inner: object) -> None:
+    """A server that takes batches apart by calling itself takes a batch in a batch."""
+    play = Playbook()
+    play >> Client([inner, request(2, "ping")]) << reply_error(2, -32600) << note("not-forwarded")
+    play >> Client([inner]) << reply_error(None, -32600) << note("not-forwarded")
+    play.done()

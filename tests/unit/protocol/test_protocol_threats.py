@@ -278,13 +278,9 @@ def test_a_call_nests_at_most_so_deep() -> None:
     [
         b"\n",
         b" \t\r\n",
-        b"17\n",
-        b'"tools/call"\n',
         b"[]\n",
-        b"[1,2]\n",
         b'{"id":1,"result":{},"result":{}}\n',
         b'{"id":1,"Result":{}}\n',
-        b'{"method":7,"id":1}\n',
         b'{"jsonrpc":"2.0","id":5,"method":"ping","params":{"a":1,"a":2}}\n',
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}\n',
     ],
