@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mcpwrap.kernel.bpf import Verdict
 from mcpwrap.sandbox import arguments
-from mcpwrap.sandbox.arguments import ABSENT, ALLOW, NOT_PERMITTED, TRAP
+from mcpwrap.sandbox.arguments import ABSENT, ALLOW, NOT_PERMITTED, NOT_SUPPORTED, TRAP
 
 REVIEWED = "Linux 6.18"
 """The kernel whose table of calls, to its last one (file_setattr, 469), was gone through."""
@@ -114,6 +114,13 @@ GROUPS: tuple[Group, ...] = (
     Group("asking to execute at", "as `asking to execute`", arguments.MAY_EXECUTE_AT, "faccessat faccessat2"),
     Group("personality", "the default, and asking", arguments.PERSONALITY, "personality"),
     Group("limits of another", "its own only: init is of the same user", arguments.OWN_LIMITS, "prlimit64"),
+    Group(
+        "attributes by path",
+        "a value may hold what content holds (a download's address); as on a file system without any. By a descriptor "
+        "that was given out they are read, and by path they are set",
+        NOT_SUPPORTED,
+        "getxattr lgetxattr listxattr llistxattr",
+    ),
     # Allowed
     Group(
         "memory",
@@ -135,7 +142,7 @@ GROUPS: tuple[Group, ...] = (
         "what is there, of what kind and with what attributes: covered by mounts; no content is read by these",
         ALLOW,
         "stat lstat newfstatat statx statfs readlink readlinkat getcwd chdir fchdir "
-        "getxattr lgetxattr listxattr llistxattr inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
+        "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch",
     ),
     Group(
         "waiting",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,19 @@ if __name__ == "__main__":
     left.sendmsg([b"x"]); assert right.recv(1) == b"x"
     print("all")
 """)
+    with suppress(OSError):  # not every file system has any
+        os.setxattr(tmp_path / "program.py", "user.a", b"1")
     assert run(tmp_path, sys.executable, "-P", "program.py") == "all\n"
+
+
+def test_files_with_attributes_are_listed_copied_moved_and_packed(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").touch()
+    with suppress(OSError):  # not every file system has any
+        os.setxattr(tmp_path / "d", "user.a", b"1")
+        os.setxattr(tmp_path / "d" / "f", "user.a", b"1")
+    commands = "ls -l d; cp -a d e; install -p d/f g; mv e h; tar cf x.tar d; tar xpf x.tar; ls h g"
+    assert run(tmp_path, "sh", "-ec", commands).split()[-3:] == ["g", "h:", "f"]
 
 
 def test_a_shell_and_the_usual_tools_work(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from mcpwrap.kernel.numbers import NR
 from mcpwrap.kernel.seccomp import RET_ALLOW, RET_ERRNO, RET_USER_NOTIF
-from mcpwrap.sandbox.arguments import ABSENT, NOT_PERMITTED
+from mcpwrap.sandbox.arguments import ABSENT, NOT_PERMITTED, NOT_SUPPORTED
 from mcpwrap.sandbox.syscalls import GROUPS
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +71,10 @@ CASES: list[tuple[str, list[int | str | list[int]], int]] = [
     ("clone", [0x8011], EPERM),
     ("clone", [CLONE_FS_ALONE], EPERM),
     ("clone", [THREAD_ALONE], EPERM),
+    ("getxattr", [BAD, BAD, 0, 0], errno.EOPNOTSUPP),
+    ("lgetxattr", [BAD, BAD, 0, 0], errno.EOPNOTSUPP),
+    ("listxattr", [BAD, 0, 0], errno.EOPNOTSUPP),
+    ("llistxattr", [BAD, 0, 0], errno.EOPNOTSUPP),
     ("memfd_create", [[109, 0], 1], EACCES),
     ("memfd_create", [[109, 0], 0x10], EACCES),
     ("ioctl", [-1, 0x5412, BAD], EPERM),
@@ -121,7 +125,7 @@ def test_a_call_is_refused_under_the_filter_and_only_there(at: int) -> None:
 
 
 @pytest.mark.needs("seccomp")
-@pytest.mark.parametrize("verdict", [NOT_PERMITTED, ABSENT])
+@pytest.mark.parametrize("verdict", [NOT_PERMITTED, ABSENT, NOT_SUPPORTED])
 def test_every_call_refused_by_name_is_refused(verdict: int) -> None:
     names = [n for g in GROUPS if g.verdict == verdict for n in g.calls.split() if n in NR]
     got = answers("filtered", json.dumps([(name, [-1, -1, -1, -1, -1, -1]) for name in names]))
