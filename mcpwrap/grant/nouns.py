@@ -48,14 +48,14 @@ NOUNS: tuple[Noun, ...] = (
         "resources",
         Grammar.TABLE,
         (Table.FILE,),
-        "In force only while the client lists or reads resources.",
+        "In force only while the client lists, reads or subscribes to resources, or completes the URI of one.",
         "[resources]",
     ),
     Noun(
         "prompts",
         Grammar.TABLE,
         (Table.FILE,),
-        "In force only while the client lists or fetches prompts, or completes an argument.",
+        "In force only while the client lists or fetches prompts, or completes an argument of one.",
         "[prompts]",
     ),
     Noun(
@@ -77,7 +77,8 @@ NOUNS: tuple[Noun, ...] = (
         "env",
         Grammar.NAMES,
         (Table.SERVER,),
-        "Names of environment variables that are passed on to the server.",
+        "Names of environment variables that are passed on to the server. What the client added (its own `env`, or "
+        "what it set while it ran) is passed unasked.",
         'env = ["LOG_LEVEL"]',
     ),
     Noun(
