@@ -187,15 +187,16 @@ class Executions:
         session = self._session
         written = session.absolute(caller, dirfd, path) if path else found.path
         held = dirfd != AT_FDCWD and not path.startswith(b"/")
-        if not held and os.path.normpath(written) == found.path:
+        # With a sandbox inside, another process may share the working directory, also after an execution.
+        shared = session.inner is not None and not path.startswith(b"/")
+        if not (held or shared) and os.path.normpath(written) == found.path:
             return
         changeable = session.verdicts.effective.changeable
         by_descriptor = written.startswith(("/proc/", "/dev/fd/"))
         if (
             held
             or by_descriptor
-            # With a sandbox inside, another process may share the working directory.
-            or (session.inner is not None and not path.startswith(b"/"))
+            or shared
             or "/../" in written
             or any(os.path.islink(each) and changeable(each) for each in _upward(written))
         ):

@@ -26,7 +26,7 @@ from mcpwrap.broker.request import (
 )
 from mcpwrap.broker.resolve import Entry, Found, failure
 from mcpwrap.kernel import files
-from mcpwrap.operation import Need
+from mcpwrap.operation import Decision, Need
 from mcpwrap.policy.decide import OWN
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def make_symlink(session: Session, caller: Caller, target: int, dirfd: int, path
         # It may stand for a file and for a directory.
         session.require(caller, "symlink", Need.WRITE, entry)
         decision = session.require(caller, "symlink", Need.WRITE, entry, regular=False)
+        _require_unshared(session, caller, "symlink", entry.path, errno.EPERM)
         # One on the host's ground is the host's to follow: it leads to the user's files, not to private ones.
         directory = entry.path.rpartition("/")[0] or "/"
         require_target(session, caller, "symlink", directory, text, host=decision.rule not in OWN)
@@ -146,6 +147,8 @@ def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int],
                 raise failure(errno.EEXIST)
             session.require(caller, "link", Need.WRITE, source)
             session.require(caller, "link", Need.WRITE, entry)
+            for path in (source.path, entry.path):
+                _require_unshared(session, caller, "link", path, errno.EXDEV)
             session.terrain.require_one_ground(source.path, entry.path)
             files.link(session.host_proc, source.fd, entry.parent, entry.name)
             return 0
@@ -153,6 +156,15 @@ def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int],
             entry.close()
     finally:
         source.close()
+
+
+def _require_unshared(session: Session, caller: Caller, act: str, path: str, error: int) -> None:
+    """Raise OSError `error`, as a file system without such links does, where a second name would be a way past a rule.
+
+    Start-up writes what is run by itself and calls do not: not by another name either.
+    """
+    if session.verdicts.effective.is_loaded(path):
+        raise session.refuse(caller, act, Need.WRITE, path, Decision(False, "loaded"), error=error)
 
 
 def remove(session: Session, caller: Caller, dirfd: int, path: int, flags: int) -> int:

@@ -18,7 +18,7 @@ REMEMBERED_EVENTS = 4_096
 """Distinct allowed events of one generation that are told once; beyond, each is told again."""
 
 
-READ_ONLY = {"cache": EROFS, "loaded": EROFS}
+READ_ONLY = {"cache": EROFS, "loaded": EROFS, "kept-home": EROFS}
 """Rules whose refusal is the one a read-only file system would give: what it is by then."""
 
 

@@ -61,8 +61,9 @@ class Policy:
 
     `floor`: what mounts and Landlock must hold. `overlap`: how calls overlap. `server`, `startup`,
     `quiet`: resolved tables; `areas`: those of `[resources]` and `[prompts]`. `listens`, `sockets`: rules of
-    all tables; `socket_places`: their paths, and the directories above; `loaded`: what of the private HOME is
-    run by the next start; `egress`: whether any has one of hosts or ports. `unresolved`: `exec` rules whose
+    all tables; `turned`: those of `sockets` that are not followed where they lead; `socket_places`: their paths,
+    and the directories above; `loaded`: what of the private HOME is
+    run by itself; `egress`: whether any has one of hosts or ports. `unresolved`: `exec` rules whose
     program is not on this machine. `homes`: the home directories, as written and as resolved. `inodes`: what is
     private or write-protected by (st_dev, st_ino). `within`: rule id → real roots of its `$arg`. `born`:
     what was made since its windows opened, see `Effective.created`.
@@ -105,12 +106,16 @@ class Policy:
         self.sockets: tuple[UnixRule, ...] = tuple(rule for block in blocks for rule in block.sockets)
         named = (path for rule in self.sockets for path in (rule.path, facts.real(rule.path)))
         self.socket_places: frozenset[str] = frozenset(above for path in named for above in upward(path))
-        self.loaded = Loaded(facts)
         self.egress: bool = bool(self.listens) or any(block.hosts for block in blocks)
         self._all_tables = tables
         self._union: Rules | None = None
         self.floor: Floor = floor(blocks, tables, facts, self.private)
         self.grounds = Grounds(self.floor, facts, self.private, self.protected)
+        self.loaded = Loaded(facts, self.grounds.above)
+        self.turned: tuple[UnixRule, ...] = tuple(filter(self._is_turned, self.sockets))
+        for table in filter(None, (each.hosts for each in tables)):
+            doubtful = {rule.id for rule in self.turned}
+            table.sockets = {path: rule for path, rule in table.sockets.items() if rule not in doubtful}
         self.within: dict[str, tuple[str, ...]] = {
             rule.id: tuple(map(facts.real, rule.arg.within))
             for block in blocks
@@ -126,6 +131,16 @@ class Policy:
         rules, missing = resolve(block, self.facts, self.private, self.protected)
         self.unresolved += tuple(rule for rule in missing if not rule.optional)
         return rules
+
+    def _is_turned(self, rule: UnixRule) -> bool:
+        """Whether the rule leads by a link that some tool may have made, in this run or another one."""
+        real = self.facts.real
+        for each in upward(rule.path):
+            directory, _, name = each.rpartition("/")
+            is_link = bool(name) and real(each) != f"{real(directory or '/').rstrip('/')}/{name}"
+            if is_link and self.grounds.of(each).writable:
+                return True
+        return False
 
     def guarded(self, path: str, *, write: bool = False) -> str:
         """Return the id of the private (for `write` also write-protected) rule over `path`, or empty.

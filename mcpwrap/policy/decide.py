@@ -57,8 +57,10 @@ def write(
     """Decide on any change of the object or of its name."""
     if owner == "cache" and not force.startup:
         return force.refused(Need.WRITE, path, "cache")
-    if owner in ("home", "state") and not force.startup and is_loaded(force, path, regular=regular):
+    if owner == "home" and not force.startup and is_loaded(force, path, regular=regular):
         return force.refused(Need.WRITE, path, "loaded")
+    if owner == "state" and force.policy.loaded.is_kept(path):
+        return force.refused(Need.WRITE, path, "kept-home")
     if owner == "home" and not force.policy.facts.is_dotfile(path):
         # A document made in the private HOME would be where its user never finds it.
         return force.refused(Need.WRITE, path)

@@ -72,6 +72,11 @@ def doubts(policy: Policy) -> list[str]:
         real = policy.facts.real(socket.path)
         if policy.facts.kind(real) == "missing":
             lines.append(f"{socket.where}: {_shown(policy, socket.path)} does not exist")
+        if socket in policy.turned:
+            lines.append(
+                f"{socket.where}: {_shown(policy, socket.path)} is reached by a link that a tool may change: "
+                f"name what it leads to"
+            )
         guarded = policy.guarded(socket.path) or policy.guarded(real)
         if guarded:
             lines.append(

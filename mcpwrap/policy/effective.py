@@ -162,7 +162,7 @@ class Effective:
         policy, owner = self._force.policy, self._grounds.of(path).owner
         if decision.allowed and owner == "host" and path in policy.socket_places:
             return self._force.refused(_WRITE, path, "socket-place")
-        if decision.allowed and not self._force.startup and owner in ("home", "state"):
+        if decision.allowed and not self._force.startup and owner == "home":
             return self._force.refused(_WRITE, path, "loaded") if policy.loaded.leads(path) else decision
         return decision
 
@@ -194,6 +194,10 @@ class Effective:
         if on.is_frozen(self._force, ground) and on.exec_rule(self._force, path):
             return False
         return on.is_writable(ground) and not self._rules.any_writable
+
+    def is_loaded(self, path: str) -> bool:
+        """Whether `path` lies where the private HOME holds what is run by itself, whoever may write it now."""
+        return self._grounds.of(path).owner == "home" and self._force.policy.loaded.holds(path)
 
     def is_hook(self, path: str) -> bool:
         """Whether `path` lies where git keeps the programs it runs by itself."""

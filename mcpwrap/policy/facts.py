@@ -89,9 +89,9 @@ class Facts(NamedTuple):
         return self._in_state("home") if self.bare else self.homes
 
     @property
-    def private_homes(self) -> tuple[str, ...]:
-        """Every name of the private HOME: where the server finds it, and where it is kept."""
-        return tuple(dict.fromkeys((*self.own_homes, *self._in_state("home"))))
+    def kept_homes(self) -> tuple[str, ...]:
+        """Where the private HOME is kept, if the server finds it under another name."""
+        return () if self.bare else self._in_state("home")
 
     @property
     def temporary(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class _Place(NamedTuple):
 
 
 class Grounds:
-    """Finds the ground of a path; built once per run."""
+    """Finds the ground of a path; built once per run. `above`: every directory above what a view shows."""
 
     def __init__(self, floor: Floor, facts: Facts, private: Places, protected: Places) -> None:
         self._private = private
@@ -94,7 +94,7 @@ class Grounds:
         self._bare = facts.bare
         # In the host's own file system a directory above what is granted holds more than the names of that.
         above = () if facts.bare else self._owners
-        self._above = {above for root in above for above in upward(root) if above != root}
+        self.above = {above for root in above for above in upward(root) if above != root}
         self._root = _Place(self._owners.get("/", "none"), "/" in self._system, "", "", "", 0, None, None)
         self._directories: dict[str, _Place] = {"": self._root}
         self._known: dict[str, Ground] = {}
@@ -122,7 +122,7 @@ class Grounds:
         owner = here.owner
         if path in DEVICES:
             owner = "device"
-        elif owner == "none" and path in self._above:
+        elif owner == "none" and path in self.above:
             owner = "view"
         # $STATE and $CACHE lie in mcpwrap's own directories, which are private but for these two. A copy of the
         # installation is nobody's but the server's.

@@ -123,7 +123,8 @@ def table(block: Block, facts: Facts) -> HostTable:
     out = HostTable()
     for rule in block.hosts:
         _add(out, rule)
-    for socket in block.sockets:
+    # What is named by its real path first: that holds whatever becomes of links.
+    for socket in sorted(block.sockets, key=lambda each: facts.real(each.path) != each.path):
         real = facts.real(socket.path)
         out.sockets.setdefault(real, socket.id)
         if real != socket.path:

@@ -10,23 +10,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpwrap.policy import names
-from mcpwrap.policy.match import fold, upward
+from mcpwrap.policy.match import below, fold, upward
 from mcpwrap.policy.places import Places
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from mcpwrap.policy.facts import Facts
 
 
 class Loaded:
-    """The places of `names.LOADED_IN_HOME` below every name of the private HOME."""
+    """The places of `names.LOADED_IN_HOME` in the private HOME, and of `LOOKED_FOR_UPWARD` on its way to other ground.
 
-    def __init__(self, facts: Facts) -> None:
+    `above`: all directories above what the server sees of others' ground.
+    """
+
+    def __init__(self, facts: Facts, above: Collection[str]) -> None:
         self._places = Places("loaded")
         self._above: set[str] = set()
-        for home in facts.private_homes:
-            for name in names.LOADED_IN_HOME:
-                self._places.add_written(f"{home}/{name}", name)
-                self._above.update(upward(fold(f"{home}/{name}".rpartition("/")[0])))
+        self._kept = facts.kept_homes
+        for home in facts.own_homes:
+            ways = [home, *(each for each in above if below(each, home))]
+            for directory, listed in (
+                (home, names.LOADED_IN_HOME),
+                *((way, names.LOOKED_FOR_UPWARD) for way in ways),
+            ):
+                for name in listed:
+                    self._places.add_written(f"{directory}/{name}", name)
+                    self._above.update(upward(fold(f"{directory}/{name}".rpartition("/")[0])))
 
     def holds(self, path: str) -> bool:
         """Whether `path` is such a place, or lies in one."""
@@ -35,3 +46,7 @@ class Loaded:
     def leads(self, path: str) -> bool:
         """Whether such a place is found by way of the name `path`: it must stay the directory it is."""
         return fold(path) in self._above
+
+    def is_kept(self, path: str) -> bool:
+        """Whether it is the private HOME by the name it is kept under, which nobody has a use for."""
+        return any(below(path, home) for home in self._kept)

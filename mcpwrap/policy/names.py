@@ -76,21 +76,31 @@ PROTECTED_IN_HOME: Final = (
 LOADED_IN_HOME: Final = (
     # Modules, and what is run before the first line of a program
     ".local/lib", ".node_modules", ".node_libraries", ".gem", ".local/share/gem", ".bundle", ".luarocks", ".composer",
-    ".config/composer", ".julia/config", ".Renviron", ".erlang", ".iex.exs", ".gradle/init*",
-    ".ipython/profile_default/startup", ".ipython/profile_default/*config.py", ".jupyter/*config*",
-    ".local/share/jupyter/kernels",
+    ".config/composer", ".cpan", ".julia/config", ".Renviron", ".erlang", ".config/erlang", ".iex.exs", ".ghci",
+    ".gdbinit", ".gradle/init*", ".config/irb", ".config/powershell", ".local/share/powershell",
+    ".config/ipython", ".ipython/*config*", ".ipython/profile_default/startup", ".ipython/profile_default/*config*",
+    ".jupyter/*config*", ".local/etc/jupyter", ".local/share/jupyter/kernels",
     # What commands are to run, one and all: `.npmrc`, `.yarnrc.yml`, `.sqliterc`, `.psqlrc`, `.bashrc`, `.mongorc.js`
     ".*rc", ".*rc.*",
     # What package launchers run, and where they look for it
-    ".bunfig.toml", ".config/.bunfig.toml", ".config/pnpm", ".local/share/pnpm", ".config/yarn", ".config/uv",
-    ".local/share/uv", ".config/pip", ".pip", ".pydistutils.cfg", ".cache/node/corepack",
+    ".bun", ".bunfig.toml", ".config/.bunfig.toml", ".deno", ".cache/deno", ".config/pnpm", ".local/share/pnpm",
+    ".cache/pnpm", ".yarn", ".config/yarn", ".cache/yarn", ".config/uv", ".local/share/uv", ".cache/uv", ".config/pip",
+    ".cache/pip", ".pip", ".pydistutils.cfg", ".cache/node/corepack", ".cargo/config*", ".config/go",
     # Shells
     ".*profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshenv", ".zlogin", ".zlogout", ".login",
-    ".logout", ".config/fish",
+    ".logout", ".config/fish", ".local/share/fish",
     # What names a program for others to run: git, ssh, and the libraries of clouds and clusters
-    ".gitconfig", ".config/git", ".ssh/config", ".aws/config", ".aws/credentials", ".kube/config",
+    ".gitconfig", ".config/git", ".ssh/config", ".aws/config", ".aws/credentials", ".aws/cli/alias", ".kube/config",
 )  # fmt: skip
 """Where programs find, in the private HOME and without being told to look, what they run."""
+
+LOOKED_FOR_UPWARD: Final = (
+    ".git", ".hg", "node_modules", "package.json", "tsconfig.json", "jsconfig.json", "deno.json*", "bunfig.toml",
+    ".pnp.*", ".yarn", ".*rc", ".*rc.*", "pyproject.toml", "conftest.py", ".cargo", ".tool-versions", ".*-version",
+    ".mise*", "mise.toml",
+)  # fmt: skip
+"""What programs look for in every directory above the one they work in, and obey: not to be put where the private HOME
+lies above the user's directories, or above the server's own."""
 
 PROTECTED_PLACES: Final = (
     "/etc/cron*", "/etc/profile*", "/etc/systemd", "/etc/xdg/autostart", "/var/spool/cron", "/var/spool/at",

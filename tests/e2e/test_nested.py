@@ -12,12 +12,13 @@ import pytest
 from tests.e2e.client import SessionEnded, failed, text
 from tests.e2e.corpus import mcpwrap
 from tests.e2e.test_layers import WITHOUT
-from tests.e2e.victim import SECRET, Victim
+from tests.e2e.victim import SECRET, Victim, refused
 
 pytestmark = pytest.mark.needs("user", "userns", "landlock", "seccomp")
 
 NO_CAPABILITIES = "0" * 16
-SETUP = f"echo {SECRET} > data/closed; chmod 600 data/closed"
+SCRIPT = r"mkdir bin; printf '#!/bin/sh\necho script\n' > bin/script; chmod 755 bin/script"
+SETUP = f"echo {SECRET} > data/closed; chmod 600 data/closed; {SCRIPT}"
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER = 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000
 
 NO_NAMESPACES = """
@@ -165,6 +166,13 @@ def test_who_hides_what_it_executes_executes_nothing(victim: Victim, bare: Victi
     assert act(victim, "filtered", "/bin/cat", how, tool="runner") == "EACCES"
     answer = victim.act("runner", "execute", argv=["/bin/cat", "/dev/null"])
     assert not failed(answer), text(answer)
+
+
+def test_a_script_is_executed_by_its_absolute_name_alone(victim: Victim) -> None:
+    """Who made it by clone(CLONE_VFORK | CLONE_FS) still shares its working directory, and moves it meanwhile."""
+    directory = victim.place.work / "bin"
+    assert text(victim.act("runner", "execute", argv=[str(directory / "script")])) == "script\n"
+    assert refused(victim.act("runner", "execute_in", directory=str(directory), name="./script"))
 
 
 def test_with_that_rule_taken_out_it_executes() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.client import text
-from tests.e2e.victim import Victim, refused
+from tests.e2e.client import Session, text
+from tests.e2e.corpus import bench, mcpwrap
+from tests.e2e.victim import DEPRIVED, SERVER, Victim, refused
 
 pytestmark = pytest.mark.needs("user", "landlock", "seccomp")
 
@@ -28,7 +31,7 @@ def done(victim: Victim, act: str, **acts: str) -> bool:
     return not refused(victim.act("nothing", act, **acts))
 
 
-@pytest.mark.parametrize("name", [".npmrc", ".bashrc", ".sqliterc", ".node_modules"])
+@pytest.mark.parametrize("name", [".npmrc", ".bashrc", ".sqliterc", ".node_modules", ".git"])
 def test_what_is_run_by_itself_is_not_written(name: str, victim: Victim, home: str) -> None:
     path = f"{home}/{name}"
     assert text(victim.act("nothing", "write", path=path)).startswith("EROFS")
@@ -57,7 +60,55 @@ def test_nor_is_it_by_way_of_the_directories_above(victim: Victim, home: str) ->
     assert not done(victim, "write", path=f"{above}/{place}/00.py")
 
 
-def test_nor_by_the_name_under_which_it_is_kept(victim: Victim) -> None:
+def test_nor_by_the_name_under_which_it_is_kept(victim: Victim, home: str) -> None:
     (kept,) = (victim.place.work / "home" / ".local" / "share" / "mcpwrap").glob("*/home")
-    assert not done(victim, "write", path=f"{kept}/.npmrc")
-    assert not (kept / ".npmrc").exists()
+    for name in (".npmrc", "package.json", "node_modules"):
+        assert not done(victim, "write", path=f"{kept}/{name}")
+        assert not (kept / name).exists()
+    if str(kept) != home:
+        assert text(victim.act("nothing", "write", path=f"{kept}/.other")).startswith("EROFS")
+
+
+def test_nor_where_it_lies_above_other_ground(victim: Victim, home: str) -> None:
+    """node looks for modules in every directory above a program, and the package cache is below `~/.cache`."""
+    victim.act("nothing", "mkdir", path=f"{home}/.cache")
+    for name in ("node_modules", "package.json", ".git"):
+        # Without a view HOME is another directory, with nothing but its own below it.
+        assert done(victim, "mkdir", path=f"{home}/.cache/{name}") is bool(victim.lacking)
+    assert done(victim, "mkdir", path=f"{home}/.cache/tool")
+    assert done(victim, "mkdir", path=f"{home}/.cache/tool/node_modules"), "nothing else lies below it"
+
+
+STARTER = """
+import errno, json, os, runpy, sys
+os.chdir(os.environ["HOME"])
+def tried(act, *words):
+    try:
+        act(*words)
+        return "done"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+open(".npmrc", "w").close(); open(".plain", "w").close()
+outcomes = [tried(os.link, ".npmrc", ".x1"), tried(os.link, ".plain", ".bashrc"), tried(os.link, ".plain", ".x2"),
+            tried(os.symlink, ".x3", ".zshrc"), tried(os.symlink, ".plain", ".x4")]
+json.dump(outcomes, open(".outcomes", "w"))
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("lacking", [pytest.param("", marks=pytest.mark.needs("userns")), "filter"])
+def test_start_up_writes_there_but_gives_nothing_there_a_second_name(lacking: str) -> None:
+    place = bench(f"private-home-start{lacking and '-c'}", "mkdir starter")
+    starter, grant = place.work / "starter" / "start.py", place.work / "grant.toml"
+    starter.write_text(STARTER)
+    grant.write_text(f'[server]\nfs_read = ["{SERVER.parent}"]\n')
+    grant.chmod(0o600)
+    deprived = [sys.executable, "-I", "-B", str(DEPRIVED), lacking] if lacking else []
+    wrapped = [*mcpwrap(), "--grant", str(grant), "--", sys.executable, "-B", str(starter), str(SERVER)]
+    with Session(
+        [*deprived, *wrapped], env=place.env, cwd=place.work / "data", stderr=place.work / "stderr"
+    ) as session:
+        session.initialize()
+        home = text(session.call("nothing", {"act": "environment", "with": {"name": "HOME"}}))
+        said = text(session.call("nothing", {"act": "read", "with": {"path": f"{home}/.outcomes"}}))
+    assert json.loads(said) == ["EXDEV", "EXDEV", "done", "EPERM", "done"]

@@ -182,6 +182,24 @@ show(outcome(talk, name))
     assert done.refused("connect") == [f"{read}/other"]
 
 
+def test_nor_does_it_at_the_next_start(here: Network) -> None:
+    work, read = here.home / "w", here.home / "r"
+    work.mkdir()
+    read.mkdir()
+    daemon = Daemon(read / "other", "other")
+    grant = f'[server]\nunix = ["{work}/s", "{work}/d/s"]\nfs_write = ["{work}"]\nfs_read = ["{read}"]\n'
+    made = here.run(
+        grant,
+        f"os.symlink('../r/other', {str(work)!r} + '/s'); os.symlink('../r', {str(work)!r} + '/d'); show(1)",
+    )
+    assert made.values == [1], made
+    (read / "s").symlink_to("other")
+    code = TALK + f"show([outcome(talk, {str(work)!r} + name) for name in ('/s', '/d/s')])"
+    done = here.run(grant, code)
+    daemon.close()
+    assert done.value() == ["EACCES", "EACCES"]
+
+
 def test_no_other_socket_is_moved_to_the_name_of_the_one_that_is_granted(here: Network) -> None:
     """Neither itself nor with a directory; what has nothing to do with it is moved as ever."""
     work = here.home / "w"

@@ -26,6 +26,12 @@ def execute(argv):
     return _executed(argv)
 
 
+def execute_in(directory, name):
+    return subprocess.run(
+        [name], cwd=directory, capture_output=True, text=True, timeout=20, check=True
+    ).stdout
+
+
 def execute_copy(program, place):
     """Copy a program into a writable place and run the copy."""
     shutil.copy(program, place)

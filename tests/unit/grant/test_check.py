@@ -143,6 +143,21 @@ def test_what_leads_out_of_the_sandbox_is_said_in_plain_words(
     ]
 
 
+def test_a_socket_by_a_link_that_a_tool_may_change_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    (home / "work").mkdir()
+    (home / "real").touch()
+    (home / "work" / "s").symlink_to("../real")
+    file = tmp_path / "g.toml"
+    file.write_text('[tools.t]\nfs_write = ["~/work"]\nunix = ["~/work/s"]\n')
+    file.chmod(0o600)
+    assert check.run([str(file)]) == 0
+    warned = "~/work/s is reached by a link that a tool may change: name what it leads to"
+    assert capsys.readouterr().err == f"warning: {file}:3:9: {warned}\n"
+
+
 def test_a_wrong_file_is_exit_78_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "g.toml"
     file.write_text("[server]\nfs_raed = []\n", encoding="utf-8")

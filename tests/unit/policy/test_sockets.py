@@ -56,9 +56,9 @@ def force(tool: str = "t") -> Effective:
         ("/run/agent.1", "tools.t.unix[2]"),
         ("/run/none.sock", "tools.t.unix[4]"),
         (f"{HOME}/agent.sock", "tools.t.unix[2]"),
-        ("/run/w.1", "tools.t.unix[3]"),
-        # A server could have put a link to any socket there since.
+        # A server could have put a link to any socket there, in this run or in an earlier one.
         (f"{HOME}/work/w.sock", None),
+        ("/run/w.1", None),
         ("/run/other.sock", None),
         ("/run/db.sock/x", None),
         ("/run/user/1000/bus", None),
