@@ -26,27 +26,32 @@ class Loaded:
     """
 
     def __init__(self, facts: Facts, above: Collection[str]) -> None:
-        self._places = Places("loaded")
-        self._above: set[str] = set()
+        # Asked now, while names lead where the policy means; the broker sees another file system.
         self._kept = facts.kept_homes
-        for home in facts.own_homes:
-            ways = [home, *(each for each in above if below(each, home))]
-            for directory, listed in (
-                (home, names.LOADED_IN_HOME),
-                *((way, names.LOOKED_FOR_UPWARD) for way in ways),
-            ):
-                for name in listed:
-                    self._places.add_written(f"{directory}/{name}", name)
-                    self._above.update(upward(fold(f"{directory}/{name}".rpartition("/")[0])))
+        self._homes = {home: [each for each in above if below(each, home)] for home in facts.own_homes}
+        self._table: tuple[Places, frozenset[str]] | None = None
 
     def holds(self, path: str) -> bool:
         """Whether `path` is such a place, or lies in one."""
-        return self._places.match(path) is not None
+        return (self._table or self._make_table())[0].match(path) is not None
 
     def leads(self, path: str) -> bool:
         """Whether such a place is found by way of the name `path`: it must stay the directory it is."""
-        return fold(path) in self._above
+        return fold(path) in (self._table or self._make_table())[1]
 
     def is_kept(self, path: str) -> bool:
         """Whether it is the private HOME by the name it is kept under, which nobody has a use for."""
         return any(below(path, home) for home in self._kept)
+
+    def _make_table(self) -> tuple[Places, frozenset[str]]:
+        """Make the look-up table, and the directories its places are found by; most servers never write there."""
+        places, leading = Places("loaded"), set[str]()
+        for home, ways in self._homes.items():
+            lists: dict[str, tuple[str, ...]] = {home: (*names.LOADED_IN_HOME, *names.LOOKED_FOR_UPWARD)}
+            lists |= {way: names.LOOKED_FOR_UPWARD for way in ways if way != home}
+            for directory, listed in lists.items():
+                for name in listed:
+                    places.add_written(f"{directory}/{name}", name)
+                    leading.update(upward(fold(f"{directory}/{name}".rpartition("/")[0])))
+        self._table = places, frozenset(leading)
+        return self._table
