@@ -53,6 +53,7 @@ CASES = [
         {"path": "{D}/link_out"},
     ),
     Case("reads_by_openat2", "reader", "openat2", {"path": "{D}/b.txt"}),
+    Case("reads_an_attribute_of_a_second_file", "reader", "read_attribute", {"path": "{D}/b.txt"}),
     Case("reopens_a_path_fd", "reader", "reopen_path_fd", {"path": "{D}/b.txt"}),
     Case("lists_a_directory", "reader", "list_directory", {"path": "{D}/r"}),
     Case(

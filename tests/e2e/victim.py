@@ -86,6 +86,7 @@ class Victim:
         (directory / "empty").mkdir()
         (directory / "a.txt").write_text("mine\n")
         (directory / "b.txt").write_text(f"{SECRET}\n")
+        os.setxattr(directory / "b.txt", "user.note", SECRET.encode())
         (directory / ".env").write_text(f"KEY={SECRET}\n")
         (directory / "r" / "f").write_text("file\n")
         (directory / "r" / ".ENV").write_text(f"KEY={SECRET}\n")

@@ -169,6 +169,10 @@ def chown_by_read_fd(path):
     return "chowned"
 
 
+def read_attribute(path):
+    return os.getxattr(path, "user.note").decode()
+
+
 def xattr_by_read_fd(path):
     fd = os.open(path, os.O_RDONLY)
     os.setxattr(fd, "user.owned", b"1")
