@@ -46,3 +46,12 @@ def require_target(
         )
         if not decision.allowed:
             raise failure(errno.EACCES)
+
+
+def require_unshared(session: Session, caller: Caller, act: str, path: str, error: int) -> None:
+    """Raise OSError `error`, as a file system without such links does, where a second name would be a way past a rule.
+
+    Start-up writes what is run by itself, and calls do not: not by another name, nor behind a link on the way there.
+    """
+    if session.verdicts.effective.is_loaded(path):
+        raise session.refuse(caller, act, Need.WRITE, path, Decision(False, "loaded"), error=error)

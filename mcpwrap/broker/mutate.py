@@ -14,7 +14,7 @@ import stat
 import struct
 from typing import TYPE_CHECKING
 
-from mcpwrap.broker.links import require_target
+from mcpwrap.broker.links import require_target, require_unshared
 from mcpwrap.broker.request import (
     AT_EMPTY_PATH,
     AT_FDCWD,
@@ -24,9 +24,9 @@ from mcpwrap.broker.request import (
     Caller,
     as_int,
 )
-from mcpwrap.broker.resolve import Entry, Found, failure
+from mcpwrap.broker.resolve import MAKING, REMOVING, UNLINKING, Entry, Found, Nameless, failure
 from mcpwrap.kernel import files
-from mcpwrap.operation import Decision, Need
+from mcpwrap.operation import Need
 from mcpwrap.policy.decide import OWN
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ _TIMES = struct.Struct("=qqqq")
 
 
 def _entry(
-    session: Session, caller: Caller, dirfd: int, address: int, act: str, *, creating: bool = True
+    session: Session, caller: Caller, dirfd: int, address: int, act: str, nameless: Nameless = MAKING
 ) -> Entry:
-    path = caller.string(address)
+    path, making = caller.string(address), nameless is MAKING
     try:
-        return session.resolver.entry(caller, dirfd, path)
+        entry = session.resolver.entry(caller, dirfd, path, nameless)
     except FileNotFoundError:
-        raise session.absent(caller, dirfd, path, act, Need.WRITE, creating=creating) from None
+        raise session.absent(caller, dirfd, path, act, Need.WRITE, creating=making) from None
+    if making and act != "mkdir" and path.endswith(b"/") and entry.stat is None:
+        entry.close()
+        raise failure(errno.ENOENT)
+    return entry
 
 
 def find_object(session: Session, caller: Caller, dirfd: int, address: int, flags: int, act: str) -> Found:
@@ -120,7 +124,7 @@ def make_symlink(session: Session, caller: Caller, target: int, dirfd: int, path
         # It may stand for a file and for a directory.
         session.require(caller, "symlink", Need.WRITE, entry)
         decision = session.require(caller, "symlink", Need.WRITE, entry, regular=False)
-        _require_unshared(session, caller, "symlink", entry.path, errno.EPERM)
+        require_unshared(session, caller, "symlink", entry.path, errno.EPERM)
         # One on the host's ground is the host's to follow: it leads to the user's files, not to private ones.
         directory = entry.path.rpartition("/")[0] or "/"
         require_target(session, caller, "symlink", directory, text, host=decision.rule not in OWN)
@@ -148,7 +152,7 @@ def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int],
             session.require(caller, "link", Need.WRITE, source)
             session.require(caller, "link", Need.WRITE, entry)
             for path in (source.path, entry.path):
-                _require_unshared(session, caller, "link", path, errno.EXDEV)
+                require_unshared(session, caller, "link", path, errno.EXDEV)
             session.terrain.require_one_ground(source.path, entry.path)
             files.link(session.host_proc, source.fd, entry.parent, entry.name)
             return 0
@@ -158,20 +162,11 @@ def make_link(session: Session, caller: Caller, ends: tuple[int, int, int, int],
         source.close()
 
 
-def _require_unshared(session: Session, caller: Caller, act: str, path: str, error: int) -> None:
-    """Raise OSError `error`, as a file system without such links does, where a second name would be a way past a rule.
-
-    Start-up writes what is run by itself and calls do not: not by another name either.
-    """
-    if session.verdicts.effective.is_loaded(path):
-        raise session.refuse(caller, act, Need.WRITE, path, Decision(False, "loaded"), error=error)
-
-
 def remove(session: Session, caller: Caller, dirfd: int, path: int, flags: int) -> int:
     """unlink, rmdir, unlinkat."""
     directory = bool(flags & AT_REMOVEDIR)
     act = "rmdir" if directory else "unlink"
-    entry = _entry(session, caller, dirfd, path, act, creating=False)
+    entry = _entry(session, caller, dirfd, path, act, REMOVING if directory else UNLINKING)
     try:
         if entry.stat is None:
             raise session.absent(caller, dirfd, caller.string(path), act, Need.WRITE, creating=False)

@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from mcpwrap.broker import procfs, resolvconf
-from mcpwrap.broker.resolve import MAX_LINKS, Entry, Found, failure
+from mcpwrap.broker.resolve import MAX_LINKS, UNLINKING, Entry, Found, failure
 from mcpwrap.broker.session import OWN_GROUND
 from mcpwrap.operation import Decision, Need
 
@@ -162,7 +162,7 @@ def _creation_entry(session: Session, caller: Caller, dirfd: int, path: bytes) -
     """Return the name to create: the last one of `path`, or where a dangling link there points to."""
     for _ in range(MAX_LINKS):
         try:
-            entry = session.resolver.entry(caller, dirfd, path)
+            entry = session.resolver.entry(caller, dirfd, path, UNLINKING)
         except FileNotFoundError:
             raise session.absent(caller, dirfd, path, "create", Need.WRITE, creating=True) from None
         if entry.stat is None or not stat.S_ISLNK(entry.stat.st_mode):

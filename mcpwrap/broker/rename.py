@@ -12,7 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mcpwrap.broker.links import leads_to, require_target
+from mcpwrap.broker.links import leads_to, require_target, require_unshared
 from mcpwrap.broker.resolve import Entry, failure
 from mcpwrap.broker.verdict import READ_ONLY
 from mcpwrap.kernel import files
@@ -90,6 +90,11 @@ def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, 
         if not decision.allowed:
             raise failure(error)
         session.require_place(caller, "rename", Need.WRITE, end, decision)
+    for moved, place in (
+        ((source, target.path), (target, source.path)) if exchange else ((source, target.path),)
+    ):
+        if moved.stat is not None and stat.S_ISLNK(moved.stat.st_mode):
+            require_unshared(session, caller, "rename", place, errno.EPERM)
     _require_tree(session, caller, source, target.path)
     if exchange:
         _require_tree(session, caller, target, source.path)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from mcpwrap.broker.request import AT_FDCWD, Caller
 from mcpwrap.kernel import files
@@ -68,6 +69,14 @@ class Found:
     def close(self) -> None:
         """Give up the descriptor."""
         os.close(self.fd)
+
+
+Nameless = Mapping[bytes, int]
+MAKING: Final[Nameless] = dict.fromkeys((b"", b".", b".."), errno.EEXIST)
+UNLINKING: Final[Nameless] = dict.fromkeys(MAKING, errno.EISDIR)
+REMOVING: Final[Nameless] = {b"": errno.EBUSY, b".": errno.EINVAL, b"..": errno.ENOTEMPTY}
+MOVING: Final[Nameless] = dict.fromkeys(MAKING, errno.EBUSY)
+"""What the kernel says of `/`, `.` and `..` as a last name (fs/namei.c). tar and `mkdir -p` make `.` and go on."""
 
 
 class Entry:
@@ -151,21 +160,24 @@ class Resolver:
             return False
         return found.path.removeprefix("/proc/").partition("/")[0] in numbers
 
-    def entry(self, caller: Caller, dirfd: int, path: bytes) -> Entry:
-        """Return the last name of `path` with its directory; the name itself is not followed."""
+    def entry(self, caller: Caller, dirfd: int, path: bytes, nameless: Nameless = MOVING) -> Entry:
+        """Return the last name of `path` with its directory; the name itself is not followed.
+
+        `nameless`: what is said of a path that ends in no name.
+        """
         head, _, name = path.rstrip(b"/").rpartition(b"/")
         if not path:
             raise failure(errno.ENOENT)
-        if name in (b"", b".", b".."):
-            raise failure(errno.EBUSY)
         if not head and path.startswith(b"/"):
             head = b"/"
         parent = self.find(caller, dirfd, head or b".")
-        if not stat.S_ISDIR(parent.stat.st_mode):
+        if name in nameless or not stat.S_ISDIR(parent.stat.st_mode):
             parent.close()
-            raise failure(errno.ENOTDIR)
+            raise failure(nameless[name] if stat.S_ISDIR(parent.stat.st_mode) else errno.ENOTDIR)
         entry = Entry(parent.fd, name)
-        if path.endswith(b"/") and entry.stat is not None and not stat.S_ISDIR(entry.stat.st_mode):
+        # With a slash behind it a name is a directory's. What is in the way of a new one is said by who makes that.
+        other = entry.stat is not None and not stat.S_ISDIR(entry.stat.st_mode)
+        if path.endswith(b"/") and other and nameless is not MAKING:
             entry.close()
             raise failure(errno.ENOTDIR)
         return entry

@@ -184,6 +184,8 @@ class Session:
         Of dotfiles the view decides (git ends on a forbidden ~/.gitconfig, and goes on without one): that
         is told to the audit only, unless a private path was meant.
         """
+        if not path:
+            return failure(errno.ENOENT)
         written = self.absolute(caller, dirfd, path)
         real = self._real_on_host(written, creating=creating)
         if real is None or _below(real, VIEW_DECIDES):

@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mcpwrap.broker.request import AT_FDCWD
-from mcpwrap.broker.resolve import failure
+from mcpwrap.broker.resolve import MAKING, failure
 from mcpwrap.kernel import sockets
 from mcpwrap.operation import Decision, Need
 
@@ -108,7 +108,7 @@ def _decide(session: Session, real: str, written: str) -> Decision:
 
 def bind(session: Session, caller: Caller, path: bytes) -> bytes:
     """Return the address to give a path socket, which makes a file, in the sandbox's own places only."""
-    entry = session.resolver.entry(caller, AT_FDCWD, path)
+    entry = session.resolver.entry(caller, AT_FDCWD, path, MAKING)
     try:
         if entry.stat is not None:
             raise failure(errno.EADDRINUSE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from mcpwrap.egress.tunnel import Proxy
@@ -51,14 +51,20 @@ class Proxies:
         return proxy
 
 
+_OTHER_SCHEMES: Final = frozenset({"https", "socks", "socks4", "socks4a", "socks5", "socks5h", "pac", "quic"})
+
+
 def read(text: str) -> Proxy | None:
     """Return the proxy a variable names, None if it names none."""
     text = text.strip()
     if not text:
         return None
-    scheme, found, _ = text.partition("://")
-    if found and scheme.lower() != "http":
-        return _useless(f"a proxy of scheme {scheme.lower()!a} is not supported, only http:// ones are")
+    scheme, found, rest = text.partition("://")
+    if found and scheme.lower() in _OTHER_SCHEMES:
+        return _useless(f"a proxy of scheme {scheme.lower()!r} is not supported, only http:// ones are")
+    # Neither another scheme nor a host is told where it may be a part of the password.
+    if (found and scheme.lower() != "http") or "@" in (rest if found else text).partition("/")[2]:
+        return _useless("a proxy variable of the environment is no URL")
     try:
         parts = urlsplit(text if found else f"http://{text}")
         host, port = parts.hostname or "", parts.port or 80

@@ -196,8 +196,9 @@ class Effective:
         return on.is_writable(ground) and not self._rules.any_writable
 
     def is_loaded(self, path: str) -> bool:
-        """Whether `path` lies where the private HOME holds what is run by itself, whoever may write it now."""
-        return self._grounds.of(path).owner == "home" and self._force.policy.loaded.holds(path)
+        """Whether what the private HOME has of what is run by itself lies there, or is found that way."""
+        loaded = self._force.policy.loaded
+        return self._grounds.of(path).owner == "home" and (loaded.holds(path) or loaded.leads(path))
 
     def is_hook(self, path: str) -> bool:
         """Whether `path` lies where git keeps the programs it runs by itself."""

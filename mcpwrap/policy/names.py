@@ -77,27 +77,35 @@ LOADED_IN_HOME: Final = (
     # Modules, and what is run before the first line of a program
     ".local/lib", ".node_modules", ".node_libraries", ".gem", ".local/share/gem", ".bundle", ".luarocks", ".composer",
     ".config/composer", ".cpan", ".julia/config", ".Renviron", ".erlang", ".config/erlang", ".iex.exs", ".ghci",
-    ".gdbinit", ".gradle/init*", ".config/irb", ".config/powershell", ".local/share/powershell",
-    ".config/ipython", ".ipython/*config*", ".ipython/profile_default/startup", ".ipython/profile_default/*config*",
-    ".jupyter/*config*", ".local/etc/jupyter", ".local/share/jupyter/kernels",
+    ".gdbinit", ".gdbearlyinit", ".config/gdb", ".gradle/init*", ".config/irb", ".config/powershell",
+    ".local/share/powershell", ".config/ipython", ".ipython/*config*", ".ipython/profile_default/startup",
+    ".ipython/profile_default/*config*", ".jupyter/*config*", ".local/etc/jupyter", ".local/share/jupyter/kernels",
+    ".vim", ".config/nvim", ".emacs*", ".config/emacs", ".config/latexmk", ".cache/huggingface/modules",
+    ".cache/torch/hub",
     # What commands are to run, one and all: `.npmrc`, `.yarnrc.yml`, `.sqliterc`, `.psqlrc`, `.bashrc`, `.mongorc.js`
-    ".*rc", ".*rc.*",
+    ".*rc", ".*rc.*", ".config/*rc", ".config/sqlite3",
     # What package launchers run, and where they look for it
     ".bun", ".bunfig.toml", ".config/.bunfig.toml", ".deno", ".cache/deno", ".config/pnpm", ".local/share/pnpm",
     ".cache/pnpm", ".yarn", ".config/yarn", ".cache/yarn", ".config/uv", ".local/share/uv", ".cache/uv", ".config/pip",
     ".cache/pip", ".pip", ".pydistutils.cfg", ".cache/node/corepack", ".cargo/config*", ".config/go",
+    ".config/mise", ".local/share/mise",
     # Shells
     ".*profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshenv", ".zlogin", ".zlogout", ".login",
     ".logout", ".config/fish", ".local/share/fish",
-    # What names a program for others to run: git, ssh, and the libraries of clouds and clusters
-    ".gitconfig", ".config/git", ".ssh/config", ".aws/config", ".aws/credentials", ".aws/cli/alias", ".kube/config",
+    # What names a program for others to run: git, ssh, gpg, and the libraries of clouds and clusters
+    ".gitconfig", ".config/git", ".config/hg", ".ssh/config", ".gnupg/*.conf", ".aws/config", ".aws/credentials",
+    ".aws/cli/alias", ".kube/config", ".docker/config.json", ".ansible.cfg", ".my.cnf", ".config/yt-dlp", ".yt-dlp",
+    ".config/ImageMagick",
 )  # fmt: skip
 """Where programs find, in the private HOME and without being told to look, what they run."""
 
 LOOKED_FOR_UPWARD: Final = (
-    ".git", ".hg", "node_modules", "package.json", "tsconfig.json", "jsconfig.json", "deno.json*", "bunfig.toml",
-    ".pnp.*", ".yarn", ".*rc", ".*rc.*", "pyproject.toml", "conftest.py", ".cargo", ".tool-versions", ".*-version",
-    ".mise*", "mise.toml",
+    # git takes a directory with a HEAD for a repository
+    ".git", "HEAD", ".hg", "node_modules", "package.json", "tsconfig.json", "jsconfig.json", "deno.json*",
+    "bunfig.toml", ".pnp.*", ".yarn", ".*rc", ".*rc.*", "*.config.*", "pyproject.toml", "setup.cfg", "tox.ini",
+    "pytest.ini", "conftest.py", "uv.toml", ".venv", "mypy.ini", ".mypy.ini", ".cargo", ".mvn", ".tool-versions",
+    ".*-version", ".mise*", "mise.toml", "Makefile", "makefile", "GNUmakefile", "Rakefile", "Gemfile*", "Justfile",
+    ".justfile",
 )  # fmt: skip
 """What programs look for in every directory above the one they work in, and obey: not to be put where the private HOME
 lies above the user's directories, or above the server's own."""

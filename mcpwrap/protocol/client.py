@@ -195,12 +195,12 @@ class ClientLines:
             if self._calls.is_known(request_id):
                 raise Refusal("a request with this id is still in flight", INVALID_REQUEST, request_id)
             if not mcp.opens_window(method, self._listed):
-                if mcp.opens_window(folded(method).strip(), self._listed):
+                if mcp.opens_window(_loosely(method), self._listed):
                     raise Refusal(
                         "its method is a call, for who compares loosely", INVALID_REQUEST, request_id
                     )
                 return None
-        elif mcp.opens_window(folded(method).strip(), self._listed):
+        elif mcp.opens_window(_loosely(method), self._listed):
             raise Refusal("a call without an id that every peer reads alike")
         else:
             return None
@@ -250,3 +250,8 @@ class ClientLines:
         if refusal.request_id is not None:
             fields["id"] = refusal.request_id
         out.append(Note("not-forwarded", f"a message of the client: {refusal.why}", fields, loud=True))
+
+
+def _loosely(method: str) -> str:
+    """Return a method as who compares without case, or trims (U+FEFF too, in JavaScript), has it."""
+    return folded(method.replace("\ufeff", " ")).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -245,6 +246,19 @@ def test_a_granted_file_is_read_and_written(victims: tuple[Victim, Victim]) -> N
     assert text(victim.act("reader", "read", {"path": path}, path=path)) == "mine\n"
     assert text(victim.act("writer", "write", {"path": path}, path=path)) == "written"
     assert (directory / "a.txt").read_text() == "owned"
+
+
+def test_paths_that_end_in_no_name_are_answered_as_the_kernel_does(victims: tuple[Victim, Victim]) -> None:
+    """Archives have a member `.`, and programs that make directories begin there."""
+    said = []
+    for victim in victims:
+        victim.restart_if_dead()
+        directory = str(victim.case("no-names"))
+        answer = victim.act("writer", "names_that_are_none", {"path": directory}, directory=directory)
+        said.append(json.loads(text(answer).partition("\n[mcpwrap]")[0]))
+    bare, wrapped = said
+    assert len(bare) == 121
+    assert {name: (wrapped[name], bare[name]) for name in bare if wrapped[name] != bare[name]} == {}
 
 
 def test_a_fifo_holds_up_nobody(victims: tuple[Victim, Victim]) -> None:

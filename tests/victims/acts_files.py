@@ -1,8 +1,11 @@
 """Acts on files: each tries to reach, by one way, what this call was not granted."""
 
 import ctypes
+import errno
+import json
 import mmap
 import os
+import shutil
 import struct
 import threading
 
@@ -351,3 +354,56 @@ def race_rename(source, first, second, count):
             except OSError:
                 refused += 1
     return f"done={done} refused={refused}"
+
+
+def names_that_are_none(directory):
+    """Return what each call that makes, moves or removes a name says to `.`, `..`, `/` and names with a slash behind."""
+    paths = (
+        ".",
+        "./",
+        "..",
+        "d/.",
+        "d/..",
+        "d/",
+        "f/",
+        "l/",
+        "gone/",
+        "new/.",
+        "new/..",
+        "f/.",
+        "d/./",
+        "dd/",
+        "",
+    )
+    acts = {
+        "mkdir": os.mkdir,
+        "rmdir": os.rmdir,
+        "unlink": os.unlink,
+        "symlink": lambda path: os.symlink("d", path),
+        "link": lambda path: os.link("f", path),
+        "mknod": os.mkfifo,
+        "rename to": lambda path: os.rename("d", path),
+        "rename from": lambda path: os.rename(path, "elsewhere"),
+    }
+    said = {"mkdir /": _said(os.mkdir, "/")}
+    before = os.getcwd()
+    for path in paths:
+        for name, act in acts.items():
+            place = f"{directory}/names"
+            shutil.rmtree(place, ignore_errors=True)
+            os.makedirs(f"{place}/d")
+            os.chdir(place)
+            os.symlink("d", "l")
+            os.symlink("nothing", "gone")
+            with open("f", "w"):
+                said[f"{name} {path!r}"] = _said(act, path)
+            os.chdir(before)
+    return json.dumps(said)
+
+
+def _said(act, path):
+    try:
+        act(path)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"

@@ -327,3 +327,22 @@ def test_who_is_reached_through_a_proxy(peer: Peer, proxied: bool) -> None:
 def test_every_host_may_be_exempt() -> None:
     proxies = Proxies({"ALL_PROXY": "http://proxy", "NO_PROXY": "*"})
     assert proxies.for_peer(Peer("api.example", "", 443, "tcp")) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user:s3cr3t://pw@proxy:3128",
+        "http://user:s3cr3t/pw@proxy:3128",
+        "user:s3cr3t/pw@proxy:3128",
+        "http://s3cr3t:pw:3128",
+        "s3cr3t://proxy",
+        "http://user:s3cr3t@[::1:3128",
+    ],
+)
+def test_no_part_of_a_password_is_told_where_a_proxy_is_no_url(text: str) -> None:
+    proxies = Proxies({"ALL_PROXY": text})
+    (problem,) = proxies.problems
+    assert "is no URL" in problem and "s3cr3t" not in problem
+    proxy = proxies.for_peer(Peer("api.example", "", 443, "tcp"))
+    assert proxy is not None and proxy.problem and not proxy.host

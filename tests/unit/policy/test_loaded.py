@@ -24,6 +24,10 @@ PLACES = [
     ".git/config",
     ".cache/node_modules/debug/index.js",
     ".cache/mcpwrap/package.json",
+    ".cache/HEAD",
+    ".local/share/head",
+    ".cache/vite.config.js",
+    ".gnupg/gpg-agent.conf",
     ".local/share/.git",
 ]
 

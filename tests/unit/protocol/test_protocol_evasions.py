@@ -293,7 +293,8 @@ def test_an_answer_that_names_every_member_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["tools/Call", "tools/call\0", " tools/call", "Resources/Read", "TOOLS/CALL"]
+    "method",
+    ["tools/Call", "tools/call\0", " tools/call", "\ufefftools/call", "Resources/Read", "TOOLS/CALL"],
 )
 def test_a_call_for_who_compares_loosely_goes_to_no_server(method: str) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"name": "sql"}}
