@@ -215,7 +215,8 @@ NOUNS: tuple[Noun, ...] = (
         Grammar.CHOICE,
         (Table.POLICY,),
         "What a call's answer gets when something was refused: `annotate` appends one text block, `error` "
-        "puts it in the place of the result or error. What the server says meanwhile (progress, log, status) passes.",
+        "puts it in the place of the result or error. What the server says meanwhile (progress, log, the status of a "
+        "task that works) passes.",
         'on_denial = "annotate"',
         choices=("annotate", "error"),
     ),

@@ -121,6 +121,12 @@ def withheld_error(text: str, path: Sequence[str], call: Call) -> str:
     return splice.apply(text, [splice.Edit(splice.at_path(text, path), dump(own))])
 
 
+def withheld_message(text: str, path: Sequence[str], call: Call) -> str:
+    """Return the message `text` with the text at `path` replaced by one that tells the denials only."""
+    own = told(call.denials, call.untold, _WITHHELD_HEAD)
+    return splice.apply(text, [splice.Edit(splice.at_path(text, path), dump(own))])
+
+
 def refusal(call: Call, objection: Objection) -> bytes:
     """Return the line that answers a call which was not given to the server."""
     rule, why = objection

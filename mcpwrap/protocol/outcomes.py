@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpwrap.protocol.annotate import annotated, annotated_error, withheld, withheld_error
+from mcpwrap.protocol.annotate import annotated, annotated_error, withheld, withheld_error, withheld_message
 from mcpwrap.protocol.mcp import TOOLS_CALL
 from mcpwrap.protocol.terms import WITHHOLD
 
@@ -37,3 +37,7 @@ class Outcomes:
     def of_error(self, text: str, path: Sequence[str], call: Call) -> str:
         """Return the same for a JSON-RPC error, of the call or of its task."""
         return (withheld_error if self.withholds else annotated_error)(text, path, call)
+
+    def of_message(self, text: str, path: Sequence[str], call: Call) -> str:
+        """Return the same for what a task's last status says; only its outcome carries what was refused beside that."""
+        return withheld_message(text, path, call) if self.withholds else text

@@ -7,7 +7,7 @@ the task's outcome, wherever that travels: the answer to `tasks/result`, or insi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpwrap.protocol import mcp
 from mcpwrap.protocol.bounded import Remembered
@@ -16,6 +16,9 @@ from mcpwrap.protocol.window import Call, State, Turn
 if TYPE_CHECKING:
     from mcpwrap.protocol.calls import Calls
     from mcpwrap.protocol.outcomes import Outcomes
+
+
+_MESSAGE: Final = "statusMessage"
 
 
 class Tasks:
@@ -42,6 +45,8 @@ class Tasks:
         if method == "tasks/result":
             self._end(task_id)
             return self._on_result(text, task_id, "error" if "error" in message else "result")
+        if "error" in message and self._outcomes.withholds:
+            return self._on_result(text, task_id, "error")
         result = message.get("result")
         return self._on_status(text, "result", result) if type(result) is dict else text
 
@@ -54,10 +59,18 @@ class Tasks:
         self._seen(task)
         task_id = task.get("taskId")
         if type(task_id) is str:
+            text = self._on_message(text, task_id, task, key)
             for outcome in ("result", "error"):
                 if type(task.get(outcome)) is dict:
                     return self._on_result(text, task_id, key, outcome)
         return text
+
+    def _on_message(self, text: str, task_id: str, task: dict[str, Any], key: str) -> str:
+        """What a status that is never left says in words is an outcome as well."""
+        call = self._by_id.get(task_id)
+        if call is None or not call.denials or _MESSAGE not in task or task.get("status") not in mcp.TERMINAL:
+            return text
+        return self._outcomes.of_message(text, (key, _MESSAGE), call)
 
     def _on_result(self, text: str, task_id: str, *path: str) -> str:
         call = self._by_id.get(task_id)

@@ -423,6 +423,33 @@ def test_the_error_of_a_task_is_replaced_by_one_that_only_tells(asked: bool) -> 
     assert denial().sentence in told["message"]
 
 
+@pytest.mark.parametrize("how", ["answer", "notice", "failure"])
+def test_what_a_tasks_last_status_says_is_replaced(how: str) -> None:
+    play = Playbook(terms=WITHHOLDING)
+    modern_task(play)
+    status: dict[str, Any] = {"taskId": "t", "status": "failed", "statusMessage": SECRET}
+    if how == "notice":
+        play >> Server(notification("notifications/tasks", **status)) << Closed
+        said = only(play)["params"]["statusMessage"]
+    else:
+        play >> Client(request(2, "tasks/get", taskId="t")) << Forward
+        if how == "answer":
+            play >> Server(result(2, **status)) << Closed
+            said = only(play)["result"]["statusMessage"]
+        else:
+            play >> Server(error(2, -1, SECRET))
+            said = only(play)["error"]["message"]
+    assert denial().sentence in said
+
+
+def test_what_a_task_says_while_it_works_passes() -> None:
+    play = Playbook(terms=WITHHOLDING)
+    modern_task(play)
+    notice = notification("notifications/tasks", taskId="t", status="working", statusMessage="half done")
+    (play >> Server(notice)).replies(notice)
+    play.done()
+
+
 def test_the_answer_of_a_cancelled_call_is_replaced_too() -> None:
     play = Playbook(terms=WITHHOLDING)
     play >> Client(call(1)) << Opened << Forward
