@@ -90,14 +90,10 @@ def _require(session: Session, caller: Caller, source: Entry, target: Entry, *, 
         if not decision.allowed:
             raise failure(error)
         session.require_place(caller, "rename", Need.WRITE, end, decision)
-    for moved, place in (
-        ((source, target.path), (target, source.path)) if exchange else ((source, target.path),)
-    ):
+    for moved, place in [(source, target.path), (target, source.path)][: 2 if exchange else 1]:
         if moved.stat is not None and stat.S_ISLNK(moved.stat.st_mode):
             require_unshared(session, caller, "rename", place, errno.EPERM)
-    _require_tree(session, caller, source, target.path)
-    if exchange:
-        _require_tree(session, caller, target, source.path)
+        _require_tree(session, caller, moved, place)
 
 
 def _kinds(entry: Entry) -> tuple[bool, ...]:

@@ -35,7 +35,7 @@ TOTAL_SECONDS: Final = 30.0
 """The whole way, look-up and proxy included."""
 
 _READABLE, _WRITABLE = 1, 4
-LOOPBACK: Final = ("127.0.0.1", "::1")
+_LOOPBACK: Final = ("127.0.0.1", "::1")
 
 
 class Failure(NamedTuple):
@@ -100,7 +100,7 @@ class Dial:
             self._look_up(proxy.host)
         elif peer.address:
             # One host has both loopback addresses, and a server of it may listen on either.
-            others = LOOPBACK if peer.address in LOOPBACK else ()
+            others = _LOOPBACK if peer.address in _LOOPBACK else ()
             self._judge(list(dict.fromkeys((peer.address, *others))))
         else:
             self._look_up(peer.name)
@@ -144,7 +144,7 @@ class Dial:
 
     def _refused(self, address: str) -> Failure | None:
         peer = self._peer
-        if not peer.name and peer.address in LOOPBACK and address in LOOPBACK:
+        if not peer.name and peer.address in _LOOPBACK and address in _LOOPBACK:
             peer = peer._replace(address=address)
         decision = self._effective.dial(peer, address)
         if decision.allowed:

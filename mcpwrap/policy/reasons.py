@@ -42,7 +42,7 @@ _MEANINGS: Final = {
     "no-path": "it has no path of its own to decide on",
     "atomic-name": "a temporary name beside a granted file may only replace that file",
     "cache": "the cache is read-only once start-up has ended",
-    "loaded": "what lies there is run when the server starts: it is read-only once start-up has ended",
+    "loaded": "programs run what lies there of themselves: it is read-only once start-up has ended",
     "kept-home": "it is the private HOME by the name it is kept under: it is written by its own name",
     "socket-place": "a rule names a socket there, and what is moved there would be taken for it",
     "window-limit": "the call ran longer than `window_limit` allows, and its grant was withdrawn",
