@@ -72,7 +72,7 @@ def test_a_directory_above_a_mount_cannot_be_renamed_on_the_servers_own_ground(g
             session.initialize()
             acts = {"directory": str(project), "place": str(above / "elsewhere"), "name": "docs/b.txt"}
             answer = session.call("nothing", {"act": "carry_away", "with": acts})
-        assert text(answer).startswith(("EBUSY", "EACCES", "EXDEV")), answer
+        assert text(answer).startswith(("EBUSY", "EACCES", "EXDEV", "EROFS")), answer
         assert SECRET not in text(answer)
         assert snapshot(project) == before
     finally:
