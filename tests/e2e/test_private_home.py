@@ -90,7 +90,8 @@ def tried(act, *words):
         return errno.errorcode[error.errno]
 open(".npmrc", "w").close(); open(".plain", "w").close()
 outcomes = [tried(os.link, ".npmrc", ".x1"), tried(os.link, ".plain", ".bashrc"), tried(os.link, ".plain", ".x2"),
-            tried(os.symlink, ".x3", ".zshrc"), tried(os.symlink, ".plain", ".x4")]
+            tried(os.symlink, ".x3", ".zshrc"), tried(os.symlink, ".plain", ".x4"),
+            tried(os.symlink, ".y", ".jupyter"), tried(os.rename, ".x4", ".zshenv")]
 json.dump(outcomes, open(".outcomes", "w"))
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
@@ -111,4 +112,4 @@ def test_start_up_writes_there_but_gives_nothing_there_a_second_name(lacking: st
         session.initialize()
         home = text(session.call("nothing", {"act": "environment", "with": {"name": "HOME"}}))
         said = text(session.call("nothing", {"act": "read", "with": {"path": f"{home}/.outcomes"}}))
-    assert json.loads(said) == ["EXDEV", "EXDEV", "done", "EPERM", "done"]
+    assert json.loads(said) == ["EXDEV", "EXDEV", "done", "EPERM", "done", "EPERM", "EPERM"]
