@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from mcpwrap.policy.hosts import Peer
 
 
+_OTHER_SCHEMES: Final = frozenset({"https", "socks", "socks4", "socks4a", "socks5", "socks5h", "pac", "quic"})
+"""Told by name; what else stands before `://` may be a user and a password."""
+
+
 class Proxies:
     """What the environment says. `problems`: what to say once, of variables that cannot be used."""
 
@@ -49,9 +53,6 @@ class Proxies:
         if not peer.name and not ipaddress.ip_address(peer.address).is_global:
             return None
         return proxy
-
-
-_OTHER_SCHEMES: Final = frozenset({"https", "socks", "socks4", "socks4a", "socks5", "socks5h", "pac", "quic"})
 
 
 def read(text: str) -> Proxy | None:

@@ -113,9 +113,9 @@ class Policy:
         self.grounds = Grounds(self.floor, facts, self.private, self.protected)
         self.loaded = Loaded(facts, self.grounds.above)
         self.turned: tuple[UnixRule, ...] = tuple(filter(self._is_turned, self.sockets))
-        for table in filter(None, (each.hosts for each in tables)):
-            doubtful = {rule.id for rule in self.turned}
-            table.sockets = {path: rule for path, rule in table.sockets.items() if rule not in doubtful}
+        turned = {rule.id for rule in self.turned}
+        for hosts in filter(None, (table.hosts for table in tables)):
+            hosts.sockets = {path: rule for path, rule in hosts.sockets.items() if rule not in turned}
         self.within: dict[str, tuple[str, ...]] = {
             rule.id: tuple(map(facts.real, rule.arg.within))
             for block in blocks

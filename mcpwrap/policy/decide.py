@@ -57,9 +57,12 @@ def write(
     """Decide on any change of the object or of its name."""
     if owner == "cache" and not force.startup:
         return force.refused(Need.WRITE, path, "cache")
-    if owner == "home" and not force.startup and is_loaded(force, path, regular=regular):
+    loaded = force.policy.loaded
+    # On the way to what is run a directory may be made; what counts as a file may be a symlink, and lead elsewhere.
+    in_call = owner == "home" and not force.startup
+    if in_call and (loaded.holds(path) or (regular and loaded.leads(path))):
         return force.refused(Need.WRITE, path, "loaded")
-    if owner == "state" and force.policy.loaded.is_kept(path):
+    if owner == "state" and loaded.is_kept(path):
         return force.refused(Need.WRITE, path, "kept-home")
     if owner == "home" and not force.policy.facts.is_dotfile(path):
         # A document made in the private HOME would be where its user never finds it.
@@ -123,12 +126,6 @@ def connect(force: InForce, path: str, ground: Ground, owner: str) -> Decision:
     if owner in _SOCKETS:
         return _WRITES[owner]
     return force.refused(Need.CONNECT, path, ground.private.id if ground.private else "no-grant")
-
-
-def is_loaded(force: InForce, path: str, *, regular: bool) -> bool:
-    """Whether later calls and the next start would run what comes there; on the way there a symlink would do."""
-    loaded = force.policy.loaded
-    return loaded.holds(path) or (regular and loaded.leads(path))
 
 
 def is_frozen(force: InForce, ground: Ground) -> bool:

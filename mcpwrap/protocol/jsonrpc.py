@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -157,6 +157,10 @@ class Names:
             if key not in self._exact and _loose(key) in self._folded:
                 return key
         return ""
+
+    def doubtful(self, keys: Collection[str]) -> str:
+        """Return the first odd key, or `__proto__`, whose members some readers take for the object's own, or ""."""
+        return self.odd(keys) or (PROTOTYPE if PROTOTYPE in keys else "")
 
 
 ENVELOPE: Final = Names("jsonrpc", "id", "method", "params", "result", "error")

@@ -13,7 +13,7 @@ from mcpwrap.limits import MAX_DEPTH, TOOLS_LISTED
 from mcpwrap.protocol import splice
 from mcpwrap.protocol.bounded import is_short
 from mcpwrap.protocol.canonical import FIELDS, Described, described
-from mcpwrap.protocol.jsonrpc import PROTOTYPE, Names, deeper_than, dump, whole
+from mcpwrap.protocol.jsonrpc import Names, deeper_than, dump, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def doubt(result: object) -> str:
     if type(result) is not dict:
         return "it is no object"
     entries = result.get("tools")
-    if LISTED.odd(result) or PROTOTYPE in result:
+    if LISTED.doubtful(result):
         return "its members are named in a way that clients read differently"
     if type(entries) is not list:
         return "its tools are no array"
@@ -109,7 +109,7 @@ def doubt(result: object) -> str:
         name = entry.get("name") if type(entry) is dict else None
         if type(name) is not str or not whole(name) or "\0" in name:
             return "a tool in it has no name"
-        if ENTRY.odd(entry) or PROTOTYPE in entry:
+        if ENTRY.doubtful(entry):
             return "the members of a tool are named in a way that clients read differently"
     return ""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mcpwrap.protocol.bounded import is_short
-from mcpwrap.protocol.jsonrpc import PROTOTYPE, Names, whole
+from mcpwrap.protocol.jsonrpc import Names, whole
 from mcpwrap.protocol.window import Call
 
 TOOLS_CALL: Final = "tools/call"
@@ -81,7 +81,7 @@ def call_of(method: str, request_id: int | str, params: object) -> Call | str:
         params = {}
     if type(params) is not dict:
         return "params must be an object"
-    if odd := PARAMS.odd(params) or (PROTOTYPE if PROTOTYPE in params else ""):
+    if odd := PARAMS.doubtful(params):
         return f"the key {odd[:40]!r} of params is read differently by different servers"
     if method == TOOLS_CALL:
         tool = params.get("name")

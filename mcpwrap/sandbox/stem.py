@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcpwrap.errors import EXIT_FAILED, CannotConfine, Error
 from mcpwrap.kernel import landlock as kernel_landlock
 from mcpwrap.kernel import process, sockets
-from mcpwrap.sandbox import child, landlock, report
+from mcpwrap.sandbox import child, homelinks, landlock, report
 from mcpwrap.sandbox.ends import Ends as StemEnds
 from mcpwrap.sandbox.inherited import close_others, occupy_standard
 from mcpwrap.sandbox.namespaced import Namespaced
@@ -69,8 +69,6 @@ def start(
 
         held = hold(plan.temporary)
     if plan.links:
-        from mcpwrap.sandbox import homelinks  # only needed where something below the user's home is granted
-
         arrange = homelinks.renew if plan.tier == "C" else homelinks.clear
         arrange(plan.home, plan.links, plan.homes)
     occupy_standard()
